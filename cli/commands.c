@@ -1,0 +1,298 @@
+/* See commands.h. Each function turns words and options into a question of plan.h and leaves the
+ * answer in the session's facts; none of them prints. */
+#include "cli/commands.h"
+
+#include "base/fact.h"
+#include "cli/inputs.h"
+#include "fivefold/version.h"
+#include "output/lines.h"
+#include <string.h>
+
+static const char *word(const ff_session *s, int index) {
+    return index < s->arguments->count ? s->arguments->word[index] : "";
+}
+
+static ff_status refuse_missing(ff_session *s, const char *what, const char *help) {
+    ff_report(s->findings, FF0404, FF_NOWHERE, "%s needs %s", word(s, 0), what);
+    ff_report_help(s->findings, "%s", help);
+    return FF_INVALID;
+}
+
+static ff_status refuse_extra(ff_session *s, const char *extra) {
+    ff_report(s->findings, FF0405, FF_NOWHERE, "%s has no use for \"%s\"", word(s, 0), extra);
+    ff_report_help(s->findings, "fivefold help %s shows what it takes", word(s, 0));
+    return FF_INVALID;
+}
+
+/* Model, cluster and options of a command whose words `at` and `at + 1` name them. */
+static ff_status read_inputs(ff_session *s, int at, ff_inputs **inputs) {
+    *inputs = FF_ARENA_NEW(s->arena, ff_inputs);
+    return ff_inputs_read(word(s, at), word(s, at + 1), &s->arguments->options, s->arena,
+                          s->findings, *inputs);
+}
+
+/* The layout of a command: an option, or the word at *at, which is then passed. */
+static ff_status read_layout(ff_session *s, int *at, const char **layout) {
+    *layout = s->arguments->options.layout;
+    if (*layout != NULL)
+        return FF_OK;
+    if (*at >= s->arguments->count)
+        return refuse_missing(s, "a LAYOUT", "such as tp=8,pp=2,zero=1, or --layout");
+    *layout = word(s, (*at)++);
+    return FF_OK;
+}
+
+static ff_status run_plan(ff_session *s) {
+    const ff_options *o = &s->arguments->options;
+    if (o->gbs_tokens == 0 && o->gbs_sequences == 0)
+        return refuse_missing(s, "--gbs, the batch to reach", "such as --gbs 4M or --gbs 1024seq");
+    ff_inputs *inputs;
+    ff_status status = read_inputs(s, 1, &inputs);
+    if (status != FF_OK)
+        return status;
+    ff_plan_options options = {
+        .top = (int)o->top,
+        .where = o->where,
+        .grid = o->grid,
+        .near_ratio = o->near_ratio,
+        .objective = (ff_objective)o->objective,
+    };
+    ff_plan_set *set = NULL;
+    double begun_s = ff_terminal_clock_s();
+    status = ff_plan_search(&inputs->job, &options, s->findings, &set);
+    double elapsed_s = ff_terminal_clock_s() - begun_s;
+    if (set == NULL)
+        return status;
+    ff_plan_facts(set, elapsed_s, s->facts);
+    ff_inputs_facts(inputs, s->facts);
+    ff_plan_free(set);
+    return status;
+}
+
+static ff_status run_check(ff_session *s) {
+    ff_inputs *inputs;
+    const char *layout;
+    int at = 3;
+    ff_status status = read_layout(s, &at, &layout);
+    if (status == FF_OK && at < s->arguments->count)
+        return refuse_extra(s, word(s, at));
+    if (status == FF_OK)
+        status = read_inputs(s, 1, &inputs);
+    if (status != FF_OK)
+        return status;
+    status = ff_check(&inputs->job, layout, s->findings, s->facts);
+    if (status == FF_OK || status == FF_NO) {
+        ff_inputs_facts(inputs, s->facts);
+        s->findings_told = true;
+    }
+    return status;
+}
+
+/* explain field NAME [MODEL CLUSTER LAYOUT] */
+static ff_status explain_field(ff_session *s) {
+    if (s->arguments->count < 3)
+        return refuse_missing(s, "the NAME of a field", "such as explain field memory.peak_bytes");
+    if (s->arguments->count == 3)
+        return ff_explain_field(NULL, NULL, word(s, 2), s->findings, s->facts);
+    ff_inputs *inputs;
+    const char *layout;
+    int at = 5;
+    ff_status status = read_layout(s, &at, &layout);
+    if (status == FF_OK && at < s->arguments->count)
+        return refuse_extra(s, word(s, at));
+    if (status == FF_OK)
+        status = read_inputs(s, 3, &inputs);
+    if (status != FF_OK)
+        return status;
+    return ff_explain_field(&inputs->job, layout, word(s, 2), s->findings, s->facts);
+}
+
+/* explain MODEL CLUSTER LAYOUT [TOPIC [MORE]]: what follows the topic is part of it. */
+static ff_status explain_layout(ff_session *s) {
+    ff_inputs *inputs;
+    const char *layout;
+    int at = 3;
+    if (s->arguments->count < 3)
+        return refuse_missing(s, "MODEL, CLUSTER and LAYOUT",
+                              "or a code (explain FF0210), or explain field NAME");
+    ff_status status = read_layout(s, &at, &layout);
+    if (status == FF_OK && at + 1 < s->arguments->count)
+        return refuse_extra(s, word(s, at + 1));
+    if (status == FF_OK)
+        status = read_inputs(s, 1, &inputs);
+    if (status != FF_OK)
+        return status;
+    return ff_explain(&inputs->job, layout, word(s, at), s->findings, s->facts);
+}
+
+static bool is_code(const char *text) {
+    return strlen(text) == 6 && strncasecmp(text, "FF", 2) == 0 &&
+           strspn(text + 2, "0123456789") == 4;
+}
+
+static ff_status run_explain(ff_session *s) {
+    if (is_code(word(s, 1))) {
+        if (s->arguments->count > 2)
+            return refuse_extra(s, word(s, 2));
+        return ff_explain_code(word(s, 1), s->findings, s->facts);
+    }
+    return strcmp(word(s, 1), "field") == 0 ? explain_field(s) : explain_layout(s);
+}
+
+static ff_status show_list(ff_session *s) {
+    return ff_show_list(word(s, 1), s->findings, s->facts);
+}
+
+static ff_status show_rules(ff_session *s) {
+    ff_show_rules(s->facts);
+    return FF_OK;
+}
+
+static ff_status show_model(ff_session *s) {
+    ff_model *model = FF_ARENA_NEW(s->arena, ff_model);
+    const char *source;
+    ff_status status = ff_input_model(word(s, 2), s->arena, s->findings, model, &source);
+    if (status == FF_OK)
+        ff_show_model(model, s->facts);
+    return status;
+}
+
+static ff_status show_cluster(ff_session *s) {
+    ff_cluster *cluster = FF_ARENA_NEW(s->arena, ff_cluster);
+    const char *source;
+    ff_status status = ff_input_cluster(word(s, 2), s->arena, s->findings, cluster, &source);
+    if (status == FF_OK)
+        ff_show_cluster(cluster, s->facts);
+    return status;
+}
+
+static ff_status show_device(ff_session *s) {
+    return ff_show_device(word(s, 2), s->findings, s->facts);
+}
+
+static ff_status show_profile(ff_session *s) {
+    return ff_show_profile(word(s, 2), s->findings, s->facts);
+}
+
+static ff_status show_rule(ff_session *s) {
+    return ff_show_rule(word(s, 2), s->findings, s->facts);
+}
+
+static ff_status show_schedule(ff_session *s) {
+    const char *settings = "";
+    for (int i = 3; i < s->arguments->count; i++)
+        settings = ff_arena_printf(s->arena, "%s%s%s", settings, i == 3 ? "" : " ", word(s, i));
+    return ff_show_schedule(word(s, 2), settings, ff_look_columns(&s->look), s->findings, s->facts);
+}
+
+/* What `show` can show; `names` is how many words follow. */
+static const struct {
+    const char *what;
+    int least, most;
+    const char *needs;
+    ff_status (*run)(ff_session *session);
+} subjects[] = {
+    {"models", 0, 0, "", show_list},
+    {"clusters", 0, 0, "", show_list},
+    {"devices", 0, 0, "", show_list},
+    {"profiles", 0, 0, "", show_list},
+    {"rules", 0, 0, "", show_rules},
+    {"model", 1, 1, "a MODEL", show_model},
+    {"cluster", 1, 1, "a CLUSTER", show_cluster},
+    {"device", 1, 1, "the NAME of a device", show_device},
+    {"profile", 1, 1, "the NAME of a profile", show_profile},
+    {"rule", 1, 1, "the CODE of a rule", show_rule},
+    {"schedule", 1, FF_MOST_ARGUMENTS, "the NAME of a schedule", show_schedule},
+};
+enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
+
+static ff_status refuse_subject(ff_session *s) {
+    const char *names[SUBJECTS];
+    for (int i = 0; i < SUBJECTS; i++)
+        names[i] = subjects[i].what;
+    ff_report(s->findings, FF0408, FF_NOWHERE, "show knows no \"%s\"", word(s, 1));
+    int nearest = ff_nearest_word(word(s, 1), names, SUBJECTS);
+    ff_report_help(s->findings, nearest >= 0 ? "did you mean %s?" : "fivefold help show lists them",
+                   nearest >= 0 ? names[nearest] : "");
+    return FF_INVALID;
+}
+
+static ff_status run_show(ff_session *s) {
+    int names = s->arguments->count - 2;
+    for (int i = 0; i < SUBJECTS; i++) {
+        if (strcmp(word(s, 1), subjects[i].what) != 0)
+            continue;
+        if (names < subjects[i].least)
+            return refuse_missing(s, subjects[i].needs, "fivefold help show has examples");
+        if (names > subjects[i].most)
+            return refuse_extra(s, word(s, 2 + subjects[i].most));
+        return subjects[i].run(s);
+    }
+    return refuse_subject(s);
+}
+
+static ff_status run_version(ff_session *s) {
+    ff_text_printf(s->plain, "fivefold %s\n", FF_VERSION);
+    return FF_OK;
+}
+
+static const ff_command table[] = {
+    {"plan", FF_COMMAND_PLAN, "MODEL CLUSTER", 2, 2, "find the best layouts, and say why",
+     "Searches every legal layout of the model on the cluster, prices those that fit, and prints "
+     "the "
+     "best with their reasons: what makes them fit, how the batch is reached, where the time goes.",
+     "plan llama-3.1-70b 16x8xh100-80gb-sxm --seq 4096 --gbs 4M", run_plan, ff_render_plan},
+    {"check", FF_COMMAND_CHECK, "MODEL CLUSTER LAYOUT", 2, 3,
+     "judge one layout: legal, does it fit, how fast",
+     "Reports every rule that the layout breaks, its memory by pipeline stage and its time by "
+     "cause. "
+     "The exit status is 1 when it should not be launched.",
+     "check mixtral-8x7b 8x8xh100-80gb-sxm tp=4,pp=2,ep=8,zero=1,mbs=1 --seq 4096 --gbs 1M",
+     run_check, ff_render_check},
+    {"explain", FF_COMMAND_EXPLAIN, "MODEL CLUSTER LAYOUT [TOPIC] | CODE | field NAME", 1, 6,
+     "say what happens in a step, and why",
+     "Without a topic: what each dimension splits, saves and sends, and where it belongs. A code "
+     "(FF0210) explains a finding; a field explains a number of the JSON output.",
+     "explain llama-3.1-70b 16x8xh100-80gb-sxm tp=8,pp=2,zero=1,mbs=1 --seq 4096 --gbs 4M memory",
+     run_explain, ff_render_document},
+    {"show", FF_COMMAND_SHOW, "WHAT [NAME]", 1, FF_MOST_ARGUMENTS,
+     "list models, clusters, devices, rules; show one",
+     "WHAT is models, clusters, devices, profiles or rules; or model, cluster, device, profile, "
+     "rule "
+     "or schedule with a NAME.",
+     "show schedule 1f1b pp=4 microbatches=8", run_show, ff_render_document},
+    {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",
+     "`help layout` lists the keys of a layout.", "help plan", ff_help_run, NULL},
+    {"version", FF_COMMAND_VERSION, "", 0, 0, "print the version", "", "version", run_version,
+     NULL},
+};
+enum { COMMANDS = sizeof table / sizeof table[0] };
+
+const ff_command *ff_command_at(int index) {
+    return index < COMMANDS ? &table[index] : NULL;
+}
+
+const ff_command *ff_command_find(const char *name) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+unsigned ff_command_bit_of(const char *name) {
+    const ff_command *command = ff_command_find(name);
+    return command == NULL ? 0 : command->bit;
+}
+
+ff_status ff_command_report_unknown(const char *name, ff_diagnostics *findings) {
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++)
+        names[i] = table[i].name;
+    ff_report(findings, FF0401, FF_NOWHERE, "unknown command \"%s\"", name);
+    int nearest = ff_nearest_word(name, names, COMMANDS);
+    if (nearest >= 0)
+        ff_report_help(findings, "did you mean %s?", names[nearest]);
+    else
+        ff_report_help(findings, "fivefold help lists the commands");
+    return FF_INVALID;
+}

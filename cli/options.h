@@ -1,0 +1,66 @@
+/* Options of the command line: one table says name, argument, which commands take it, and its help;
+ * parsing, `help`, the manual page and the completion all read it.
+ *
+ * Options stand anywhere among the positional arguments, as `--seq 4096` or `--seq=4096`; `--` ends
+ * them. The last of an option given twice counts, `--grid` adds up. */
+#ifndef FF_CLI_OPTIONS_H
+#define FF_CLI_OPTIONS_H
+
+#include "base/arena.h"
+#include "base/diagnose.h"
+#include "cli/terminal.h"
+#include "fivefold/plan.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Commands as bits, for the options' table. */
+typedef enum ff_command_bit {
+    FF_COMMAND_PLAN = 1,
+    FF_COMMAND_CHECK = 2,
+    FF_COMMAND_EXPLAIN = 4,
+    FF_COMMAND_SHOW = 8,
+    FF_COMMAND_HELP = 16,
+    FF_COMMAND_VERSION = 32,
+} ff_command_bit;
+
+typedef enum ff_form { FF_FORM_TEXT, FF_FORM_JSON, FF_FORM_CSV } ff_form;
+
+typedef struct ff_options {
+    int64_t seq; /* 0 = not given */
+    int64_t gbs_tokens, gbs_sequences;
+    bool gbs_exact;
+    int64_t top;
+    const char *where, *grid;
+    double near_ratio;
+    int objective, ledger, form, colour; /* enums, by their table of words */
+    const char *profile, *layout;
+    int recipe; /* -1 = not given, else ff_recipe */
+    int64_t margin_bytes;
+    double imbalance;
+    bool quiet, verbose, help, version, man, completion;
+} ff_options;
+
+enum { FF_MOST_ARGUMENTS = 64 };
+
+typedef struct ff_arguments {
+    const char *word[FF_MOST_ARGUMENTS];
+    int count;
+    ff_options options;
+} ff_arguments;
+
+/* One row an option. */
+typedef struct ff_option {
+    const char *name, *argument; /* argument NULL: a flag */
+    char letter;                 /* 0: none */
+    unsigned commands;
+    const char *help;
+} ff_option;
+/* NULL past the end. */
+const ff_option *ff_option_at(int index);
+
+/* Splits argv[1..] into words (the command first) and options. `bit_of` says which command a word
+ * is (0: none), for options that the command does not take. */
+ff_status ff_arguments_parse(int argc, char **argv, unsigned (*bit_of)(const char *word),
+                             ff_arena *arena, ff_diagnostics *findings, ff_arguments *arguments);
+
+#endif

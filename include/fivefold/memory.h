@@ -1,0 +1,72 @@
+/* The ledger: bytes on one rank of a pipeline stage, by category, from the program.
+ *
+ *   weights, gradients, optimizer   state of the stage's weights, each part divided by what shards
+ * it activations                     kept from forward to backward, times what is in flight, and
+ * the working set of the layer that runs (rebuilt tensors included) buffers gathered layers and
+ * gradients (ZeRO-3), buckets, pipeline transfers, logits and loss runtime context, communicators,
+ * workspaces, fragmentation
+ *
+ * Formulas: MODEL.md D. A closed form; counts come from program/ and schedule/. */
+#ifndef FIVEFOLD_MEMORY_H
+#define FIVEFOLD_MEMORY_H
+
+#include "fivefold/layer.h"
+#include "fivefold/layout.h"
+#include "fivefold/model.h"
+#include "fivefold/program.h"
+
+typedef struct ff_block_memory {
+    int64_t kept_bytes;    /* from forward to backward, a microbatch */
+    int64_t working_bytes; /* while it runs backward */
+} ff_block_memory;
+
+/* Summaries that are made once for all layouts that share tp, cp, ep, mbs, recompute and recipe. */
+typedef struct ff_memory_blocks {
+    ff_block_memory layer[FF_MODEL_MAX_KINDS][2]; /* [kind][recomputed] */
+    ff_block_memory embedding, head, mtp;
+    ff_shard_params layer_params[FF_MODEL_MAX_KINDS];
+    ff_shard_params first_params, last_params, last_params_with_copy, mtp_params;
+} ff_memory_blocks;
+
+FF_API ff_block_memory ff_block_memory_of(const ff_layer_list *list);
+/* Everything in one go, for a single layout. */
+FF_API void ff_memory_blocks_build(const ff_model *model, const ff_layout *layout,
+                                   const ff_program_options *options, ff_memory_blocks *blocks);
+
+typedef struct ff_stage_memory {
+    int64_t weights_bytes, gradients_bytes, optimizer_bytes;
+    int64_t activations_bytes, buffers_bytes, runtime_bytes;
+    int64_t total_bytes;
+    /* What the sums are made of. */
+    ff_shard_params params;
+    int64_t in_flight;     /* chunk-microbatches at the peak */
+    int64_t kept_bytes;    /* of all in flight */
+    int64_t working_bytes; /* of the layer that runs */
+    int64_t gathered_bytes, bucket_bytes, transfer_bytes, loss_bytes;
+    int64_t context_bytes, communicator_bytes, fragmentation_bytes;
+} ff_stage_memory;
+
+/* The ledger of one stage. */
+FF_API void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int64_t seq,
+                            const ff_memory_blocks *blocks, const ff_runtime_memory *runtime,
+                            int64_t stage, ff_stage_memory *memory);
+
+typedef enum ff_verdict { FF_FITS, FF_TIGHT, FF_TOO_BIG } ff_verdict;
+FF_API const char *ff_verdict_name(ff_verdict verdict);
+/* `margin_bytes` of 0 is 5% of the device or 3 GiB, the larger. */
+FF_API ff_verdict ff_ledger_verdict(int64_t peak_bytes, int64_t capacity_bytes,
+                                    int64_t margin_bytes);
+
+/* Communicators of more than one rank that a layout makes on a rank. */
+FF_API int ff_ledger_communicators(const ff_layout *layout);
+
+/* The largest tensors alive at a stage's peak. */
+typedef struct ff_live_tensor {
+    const char *name;
+    int64_t bytes;
+} ff_live_tensor;
+FF_API int ff_ledger_tensors(const ff_model *model, const ff_layout *layout,
+                             const ff_program_options *options, const ff_stage_memory *memory,
+                             int64_t stage, int most, ff_live_tensor *tensors);
+
+#endif

@@ -1,0 +1,87 @@
+/* The pipeline's action lists: in which order a stage runs forward and backward of which chunk and
+ * microbatch, with its sends and receives.
+ *
+ *     1f1b, pp 3, m 4        time ->
+ *     stage 0  F0 F1 F2 B0 F3 B1 B2 B3
+ *     stage 1     F0 F1 B0 F2 B1 F3 B2 B3
+ *     stage 2        F0 B0 F1 B1 F2 B2 F3 B3
+ *
+ * A chunk is a virtual stage: stage s of p holds chunks s, s+p, s+2p, ... of the model, counted
+ * here as chunk 0..v-1 of the stage. Every closed form below summarises the generator's list, and a
+ * property test derives it from the list (tests/schedule_test.c). */
+#ifndef FIVEFOLD_SCHEDULE_H
+#define FIVEFOLD_SCHEDULE_H
+
+#include "fivefold/diagnostics.h"
+#include "fivefold/layout.h"
+#include "fivefold/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum ff_action_kind {
+    FF_ACTION_FORWARD,
+    FF_ACTION_BACKWARD,        /* input and weight gradient together */
+    FF_ACTION_BACKWARD_INPUT,  /* split backward: B */
+    FF_ACTION_BACKWARD_WEIGHT, /* split backward: W */
+    FF_ACTION_RECV_ACTIVATION,
+    FF_ACTION_SEND_ACTIVATION,
+    FF_ACTION_RECV_GRADIENT,
+    FF_ACTION_SEND_GRADIENT,
+} ff_action_kind;
+
+typedef struct ff_action {
+    ff_action_kind kind;
+    int32_t chunk;      /* of this stage: 0..v-1 */
+    int32_t microbatch; /* 0..m-1 */
+    int32_t peer;       /* the other stage of a send or receive; -1 otherwise */
+} ff_action;
+
+typedef struct ff_schedule_shape {
+    ff_schedule_kind kind;
+    int32_t stages;       /* p */
+    int32_t chunks;       /* v, chunks a stage */
+    int32_t microbatches; /* m */
+    int32_t group;        /* u of interleaved; 0 = p */
+} ff_schedule_shape;
+
+/* The shape that a derived layout runs. */
+FF_API ff_schedule_shape ff_schedule_shape_of(const ff_layout *layout);
+
+/* Whether the shape can run; FF_NO with the rule and the nearest legal numbers when not
+ * (FF0240..FF0249). */
+FF_API ff_status ff_schedule_check(const ff_schedule_shape *shape, ff_diagnostics *findings);
+
+typedef struct ff_schedule ff_schedule;
+/* Actions of all stages' lists together, of a shape that can run. */
+FF_API int64_t ff_schedule_action_count(const ff_schedule_shape *shape);
+/* All stages' lists. NULL when the shape cannot run, or when the lists would hold more than 2^24
+ * actions (256 MiB); the summaries below work for every shape that can run. */
+FF_API ff_schedule *ff_schedule_create(const ff_schedule_shape *shape);
+FF_API void ff_schedule_free(ff_schedule *schedule);
+FF_API const ff_action *ff_schedule_actions(const ff_schedule *schedule, int32_t stage,
+                                            int64_t *count);
+
+/* Summaries: closed forms, of a shape that can run. */
+
+/* Forwards of a stage, in chunks, before its steady state of one forward, one backward (whose own
+ * first forward comes on top). */
+FF_API int64_t ff_schedule_warmup(const ff_schedule_shape *shape, int32_t stage);
+/* Most chunk-microbatches of a stage that are forward but not yet backward (F to B), at once; each
+ * holds 1/v of the stage's layers. */
+FF_API int64_t ff_schedule_in_flight(const ff_schedule_shape *shape, int32_t stage);
+/* The part of it that chunk `chunk` of the stage holds after the last warm-up forward and one more.
+ */
+FF_API int64_t ff_schedule_in_flight_of_chunk(const ff_schedule_shape *shape, int32_t stage,
+                                              int32_t chunk);
+/* Bubble time over ideal time with equal stages: (p-1)/(v*m). */
+FF_API double ff_schedule_bubble_ratio(const ff_schedule_shape *shape);
+/* Stage boundaries that a microbatch crosses forward: p*v - 1. */
+FF_API int64_t ff_schedule_crossings(const ff_schedule_shape *shape);
+/* Messages one stage sends in a step (activations and gradients). */
+FF_API int64_t ff_schedule_sends(const ff_schedule_shape *shape, int32_t stage);
+
+/* A drawing in characters, `columns` wide at most, one line a stage: digits are microbatches. The
+ * caller frees the returned text with free(). */
+FF_API char *ff_schedule_draw(const ff_schedule *schedule, int columns);
+
+#endif

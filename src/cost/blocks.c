@@ -1,0 +1,109 @@
+/* Times of a block (a layer or an end) in one microbatch, from its operator list.
+ *
+ * Blocking communication is exposed; what runs beside a GEMM or inside attention is exposed by what
+ * it takes longer than its cover, and slows the cover by `overlap_slowdown_ratio` of what is
+ * hidden. A ring step runs beside one of the ring's blocks of attention. An eager stack cannot
+ * issue a layer faster than `host_s_per_layer`. */
+#include "cost/cost.h"
+
+const char *ff_exposure_name(ff_exposure exposure) {
+    static const char *const names[FF_EXPOSED_COUNT] = {"tp_s", "pp_s", "cp_s", "ep_s", "dp_s"};
+    return names[exposure];
+}
+
+ff_exposure ff_exposure_of(ff_axes group) {
+    if (group == FF_AXES(FF_AXIS_TP))
+        return FF_EXPOSED_TP;
+    if (group == FF_AXES(FF_AXIS_CP))
+        return FF_EXPOSED_CP;
+    if (group == FF_AXES(FF_AXIS_PP))
+        return FF_EXPOSED_PP;
+    if (group & (FF_AXES(FF_AXIS_EP) | FF_AXES(FF_AXIS_ETP)))
+        return FF_EXPOSED_EP;
+    return FF_EXPOSED_DP;
+}
+
+typedef struct covered {
+    double exposed_s, slowdown_s;
+} covered;
+
+static covered cover(double communication_s, double cover_s, double slowdown_ratio) {
+    double hidden = communication_s < cover_s ? communication_s : cover_s;
+    return (covered){communication_s - hidden, hidden * slowdown_ratio};
+}
+
+/* A communication operator's share of the block. */
+static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                           const ff_layer_list *list, const ff_operator *op) {
+    ff_reach reach = ff_reach_of_operator(reaches, op);
+    double once_s =
+        ff_collective_s(cost, &reach, op->collective, (double)op->elements * op->element_bytes);
+    double calls = (double)op->calls, slowdown = cost->profile->overlap_slowdown_ratio;
+    if (op->timing == FF_TIMING_BLOCKS || op->behind < 0)
+        return (covered){once_s * calls, 0};
+    double cover_s = ff_operator_s(cost, dtype, &list->op[op->behind]);
+    if (op->timing == FF_TIMING_IN_OPERATOR) { /* one ring block covers its steps */
+        double steps = calls / (double)(op->ranks > 1 ? op->ranks - 1 : 1);
+        covered one = cover(once_s * steps, cover_s / (double)op->ranks, slowdown);
+        double rounds = (double)(op->ranks - 1);
+        return (covered){one.exposed_s * rounds, one.slowdown_s * rounds};
+    }
+    return cover(once_s * calls, cover_s, slowdown);
+}
+
+static void add_operator(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                         const ff_layer_list *list, const ff_operator *op, ff_block_time *time) {
+    bool forward = op->phase == FF_PHASE_FORWARD;
+    double *compute_s = forward ? &time->forward_s : &time->backward_s;
+    double *exposed_s = forward ? time->forward_exposed_s : time->backward_exposed_s;
+    if (op->kind != FF_OPERATOR_COLLECTIVE) {
+        *compute_s += ff_operator_s(cost, dtype, op);
+        return;
+    }
+    covered c = communicate(cost, dtype, reaches, list, op);
+    exposed_s[ff_exposure_of(op->group)] += c.exposed_s;
+    *compute_s += c.slowdown_s;
+}
+
+/* What the host cannot hide goes to compute, a third of it forward. */
+static void wait_for_host(const ff_cost *cost, ff_block_time *time) {
+    double device_s = time->forward_s + time->backward_s;
+    for (int i = 0; i < FF_EXPOSED_COUNT; i++)
+        device_s += time->forward_exposed_s[i] + time->backward_exposed_s[i];
+    double wait_s = cost->profile->host_s_per_layer - device_s;
+    if (wait_s <= 0)
+        return;
+    time->forward_s += wait_s / 3;
+    time->backward_s += wait_s * 2 / 3;
+}
+
+void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                      const ff_layer_list *list, bool is_layer, ff_block_time *time) {
+    *time = (ff_block_time){0};
+    for (int i = 0; i < list->operators; i++)
+        add_operator(cost, dtype, reaches, list, &list->op[i], time);
+    if (is_layer)
+        wait_for_host(cost, time);
+}
+
+void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                          ff_time_blocks *blocks) {
+    ff_dtype dtype = ff_recipe_describe(layout->recipe)->compute;
+    ff_dtype wide = dtype == FF_DTYPE_FP8 ? FF_DTYPE_BF16 : dtype; /* the head stays in bf16 */
+    ff_program_options options = {cost->seq, cost->profile->kernels, cost->imbalance};
+    ff_layer_list list;
+    for (int recomputed = 0; recomputed < 2; recomputed++) {
+        ff_layer_shape shape = ff_program_layer_shape(layout, &options, recomputed == 1);
+        for (int kind = 0; kind < cost->model->kinds; kind++) {
+            ff_layer_build(cost->model, kind, &shape, &list);
+            ff_block_time_of(cost, dtype, reaches, &list, true, &blocks->layer[kind][recomputed]);
+        }
+    }
+    ff_layer_shape shape = ff_program_layer_shape(layout, &options, false);
+    ff_embedding_build(cost->model, &shape, &list);
+    ff_block_time_of(cost, wide, reaches, &list, false, &blocks->embedding);
+    ff_head_build(cost->model, &shape, &list);
+    ff_block_time_of(cost, wide, reaches, &list, false, &blocks->head);
+    ff_mtp_build(cost->model, &shape, &list);
+    ff_block_time_of(cost, wide, reaches, &list, false, &blocks->mtp);
+}

@@ -1,0 +1,94 @@
+/* Time of a step, from the program's operators (MODEL.md E, F, G).
+ *
+ *     operators --gemm.c, collective.c--> block times --step.c--> step
+ *                 once per block                     once per layout
+ *
+ * Everything here is a closed form; seconds are doubles. */
+#ifndef FF_COST_COST_H
+#define FF_COST_COST_H
+
+#include "cost/profile.h"
+#include "fivefold/layer.h"
+#include "fivefold/mesh.h"
+#include "fivefold/program.h"
+#include "layout/recipe.h"
+
+/* What does not change while layouts are tried. */
+typedef struct ff_cost {
+    const ff_model *model;
+    const ff_cluster *cluster;
+    const ff_profile *profile;
+    ff_physics physics;
+    int64_t seq;
+    double imbalance;
+} ff_cost;
+
+/* How a group lies on the cluster. */
+typedef struct ff_reach {
+    int64_t ranks;
+    int64_t inside, domains; /* ranks in one domain at most; domains touched */
+    int64_t pods;            /* parts of the network below the spine */
+} ff_reach;
+
+/* The reach of every group of a layout. */
+typedef struct ff_reaches {
+    ff_reach tp, cp, dp_cp, pp, ep, etp, expert, edp, world;
+} ff_reaches;
+void ff_reaches_of(const ff_mesh *mesh, const ff_cluster *cluster, ff_reaches *reaches);
+ff_reach ff_reach_of_operator(const ff_reaches *reaches, const ff_operator *op);
+
+double ff_peak_flops(const ff_device *device, ff_dtype dtype);
+/* Device time of one operator that is no collective. */
+double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op);
+/* One call of a collective. */
+double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
+                       double bytes);
+/* Bytes a second that a rank of the group sees between neighbours. */
+double ff_reach_Bps(const ff_cluster *cluster, const ff_reach *reach);
+
+typedef enum ff_exposure {
+    FF_EXPOSED_TP,
+    FF_EXPOSED_PP,
+    FF_EXPOSED_CP,
+    FF_EXPOSED_EP,
+    FF_EXPOSED_DP,
+    FF_EXPOSED_COUNT
+} ff_exposure;
+const char *ff_exposure_name(ff_exposure exposure);
+ff_exposure ff_exposure_of(ff_axes group);
+
+/* One block (a layer, an end) in one microbatch. */
+typedef struct ff_block_time {
+    double forward_s, backward_s;               /* compute; backward with recompute */
+    double forward_exposed_s[FF_EXPOSED_COUNT]; /* communication that blocks */
+    double backward_exposed_s[FF_EXPOSED_COUNT];
+} ff_block_time;
+void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                      const ff_layer_list *list, bool is_layer, ff_block_time *time);
+
+typedef struct ff_time_blocks {
+    ff_block_time layer[FF_MODEL_MAX_KINDS][2]; /* [kind][recomputed] */
+    ff_block_time embedding, head, mtp;
+} ff_time_blocks;
+void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                          ff_time_blocks *blocks);
+
+typedef struct ff_step_time {
+    double step_s;
+    double compute_s; /* of the slowest stage, all microbatches */
+    double bubble_s;
+    double exposed_s[FF_EXPOSED_COUNT];
+    double optimizer_s; /* with the step's fixed time */
+    int64_t slowest_stage;
+    double transfer_s; /* one pipeline message */
+    double gradient_s,
+        gather_s; /* all data-parallel reductions and gathers of a step, hidden or not */
+} ff_step_time;
+
+/* step_s is the sum of compute, bubble, exposed and optimizer. `stage_params[pp]` are the weights
+ * of a rank of each stage; `scratch` has room for 2*pp doubles. */
+void ff_step_time_of(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                     const ff_time_blocks *blocks, const ff_shard_params *stage_params,
+                     double *scratch, ff_step_time *time);
+
+#endif

@@ -1,0 +1,181 @@
+/* Profiles and physics from fields, with the range in which each constant is plausible. */
+#include "cost/profile.h"
+
+#include "base/fact.h"
+#include "base/text.h"
+#include "layout/recipe.h"
+#include <stddef.h>
+#include <string.h>
+
+/* One row a constant: its key, where it goes, the factor to base units, its plausible range (in the
+ * key's units), and how it is shown. */
+typedef struct constant {
+    const char *key;
+    size_t offset;
+    double factor, least, most;
+    const char *fact;
+} constant;
+
+#define CONSTANT(key, member, factor, least, most, fact)                                           \
+    { key, offsetof(ff_profile, member), factor, least, most, fact }
+
+static const constant constants[] = {
+    CONSTANT("gemm_clock_ratio", gemm_clock_ratio, 1, 0.5, 1.1, "gemm_clock_ratio"),
+    CONSTANT("host_ms_per_layer", host_s_per_layer, 1e-3, 0, 20, "host_per_layer_s"),
+    CONSTANT("kernel_launch_us", kernel_launch_s, 1e-6, 0, 50, "kernel_launch_s"),
+    CONSTANT("gradient_overlap_ratio", gradient_overlap_ratio, 1, 0, 1, "gradient_overlap_ratio"),
+    CONSTANT("gather_overlap_ratio", gather_overlap_ratio, 1, 0, 1, "gather_overlap_ratio"),
+    CONSTANT("overlap_slowdown_ratio", overlap_slowdown_ratio, 1, 0, 1, "overlap_slowdown_ratio"),
+    CONSTANT("step_fixed_ms", step_fixed_s, 1e-3, 0, 10000, "step_fixed_s"),
+    CONSTANT("fragmentation_ratio", runtime.fragmentation_ratio, 1, 0, 0.5, "fragmentation_ratio"),
+};
+enum { CONSTANTS = sizeof constants / sizeof *constants };
+
+static const struct size {
+    const char *key;
+    size_t offset;
+    const char *fact;
+} sizes[] = {
+    {"context_MiB", offsetof(ff_profile, runtime.context_bytes), "context_bytes"},
+    {"communicator_MiB", offsetof(ff_profile, runtime.communicator_bytes), "communicator_bytes"},
+    {"workspace_MiB", offsetof(ff_profile, runtime.workspace_bytes), "workspace_bytes"},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static const struct flag {
+    const char *key;
+    size_t offset;
+} flags[] = {
+    {"flash_attention", offsetof(ff_kernels, flash_attention)},
+    {"fused_norm", offsetof(ff_kernels, fused_norm)},
+    {"fused_activation", offsetof(ff_kernels, fused_activation)},
+    {"fused_loss", offsetof(ff_kernels, fused_loss)},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+static double *real_at(ff_profile *profile, size_t offset) {
+    return (double *)((char *)profile + offset);
+}
+
+static void read_constants(const ff_field *root, ff_diagnostics *findings, ff_profile *profile) {
+    for (int i = 0; i < CONSTANTS; i++) {
+        double value;
+        if (ff_field_get_real(root, constants[i].key, constants[i].least, constants[i].most,
+                              findings, &value))
+            *real_at(profile, constants[i].offset) = value * constants[i].factor;
+        else if (ff_field_find(root, constants[i].key) == NULL)
+            ff_field_report_missing(root, constants[i].key, findings);
+    }
+    for (int i = 0; i < SIZES; i++) {
+        int64_t mebibytes;
+        int64_t *bytes = (int64_t *)((char *)profile + sizes[i].offset);
+        if (ff_field_get_integer(root, sizes[i].key, 0, 1 << 20, findings, &mebibytes))
+            *bytes = mebibytes * 1024 * 1024;
+        else if (ff_field_find(root, sizes[i].key) == NULL)
+            ff_field_report_missing(root, sizes[i].key, findings);
+    }
+}
+
+static void read_kernels(const ff_field *root, ff_diagnostics *findings, ff_profile *profile) {
+    const ff_field *kernels = ff_field_find(root, "kernels");
+    if (kernels == NULL) {
+        ff_field_report_missing(root, "kernels", findings);
+        return;
+    }
+    const char *known[FLAGS + 1] = {0};
+    for (int i = 0; i < FLAGS; i++) {
+        bool *flag = (bool *)((char *)&profile->kernels + flags[i].offset);
+        known[i] = flags[i].key;
+        *flag = true;
+        ff_field_get_boolean(kernels, flags[i].key, findings, flag);
+    }
+    ff_field_report_unknown(kernels, known, findings);
+}
+
+ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diagnostics *findings,
+                                 ff_profile *profile) {
+    int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
+    const char *known[CONSTANTS + SIZES + 4] = {0}, *about = "";
+    *profile = (ff_profile){0};
+    ff_copy_text(profile->name, sizeof profile->name, name);
+    if (root->kind != FF_FIELD_MAP) {
+        ff_report(findings, FF0108, root->where, "a profile is a map of constants");
+        return FF_INVALID;
+    }
+    ff_field_get_text(root, "about", findings, &about);
+    ff_copy_text(profile->about, sizeof profile->about, about);
+    read_constants(root, findings, profile);
+    read_kernels(root, findings, profile);
+    int count = 0;
+    for (int i = 0; i < CONSTANTS; i++)
+        known[count++] = constants[i].key;
+    for (int i = 0; i < SIZES; i++)
+        known[count++] = sizes[i].key;
+    known[count++] = "about";
+    known[count++] = "kernels";
+    known[count++] = "evidence";
+    ff_field_report_unknown(root, known, findings);
+    return ff_diagnostics_count_of(findings, FF_ERROR) > errors_before ? FF_INVALID : FF_OK;
+}
+
+const char *ff_profile_default(const ff_cluster *cluster) {
+    return strcmp(cluster->device.generation, "volta") == 0 ? "megatron-2021" : "megatron-core";
+}
+
+void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
+    ff_facts_add_text(facts, "name", "%s", profile->name);
+    ff_facts_add_text(facts, "about", "%s", profile->about);
+    for (int i = 0; i < FLAGS; i++)
+        ff_facts_add_boolean(facts, flags[i].key,
+                             *(const bool *)((const char *)&profile->kernels + flags[i].offset));
+    for (int i = 0; i < CONSTANTS; i++)
+        ff_facts_add_real(facts, constants[i].fact,
+                          *(const double *)((const char *)profile + constants[i].offset));
+    for (int i = 0; i < SIZES; i++)
+        ff_facts_add_integer(facts, sizes[i].fact,
+                             *(const int64_t *)((const char *)profile + sizes[i].offset));
+}
+
+/* ---- physics ---- */
+
+static const struct share {
+    const char *key;
+    size_t offset;
+    double factor;
+} shares[] = {
+    {"gemm_fp32", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP32]), 1},
+    {"gemm_fp16", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP16]), 1},
+    {"gemm_bf16", offsetof(ff_physics, gemm_ratio[FF_DTYPE_BF16]), 1},
+    {"gemm_fp8", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP8]), 1},
+    {"attention_forward", offsetof(ff_physics, attention_forward_ratio), 1},
+    {"attention_backward", offsetof(ff_physics, attention_backward_ratio), 1},
+    {"memory", offsetof(ff_physics, memory_ratio), 1},
+    {"gemm_depth", offsetof(ff_physics, gemm_depth), 1},
+    {"link_ramp_MB", offsetof(ff_physics, link_ramp_bytes), 1e6},
+    {"network_ramp_MB", offsetof(ff_physics, network_ramp_bytes), 1e6},
+    {"small_group_loss", offsetof(ff_physics, small_group_loss), 1},
+    {"in_switch", offsetof(ff_physics, in_switch_ratio), 1},
+};
+
+/* A generation's own figure, else the common one. */
+ff_status ff_physics_from_fields(const ff_field *root, const char *generation,
+                                 ff_diagnostics *findings, ff_physics *physics) {
+    const ff_field *all = ff_field_find(root, "generations"),
+                   *common = ff_field_find(root, "common");
+    const ff_field *own = all == NULL ? NULL : ff_field_find(all, generation);
+    if (own == NULL && all != NULL)
+        own = ff_field_find(all, "other");
+    *physics = (ff_physics){0};
+    if (own == NULL || common == NULL) {
+        ff_report(findings, FF0110, root->where, "no physics for devices of generation \"%s\"",
+                  generation);
+        return FF_INVALID;
+    }
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        double value;
+        if (ff_field_get_real(own, shares[i].key, 0, 1e6, findings, &value) ||
+            ff_field_get_real(common, shares[i].key, 0, 1e6, findings, &value))
+            *(double *)((char *)physics + shares[i].offset) = value * shares[i].factor;
+    }
+    return FF_OK;
+}

@@ -1,0 +1,42 @@
+/* The table of precision recipes (MODEL.md D).
+ *
+ *   megatron   bf16 weights, fp32 main gradients, fp32 master and two moments      2 + 4 + 12
+ *   classic    gradients in bf16 too (mixed-precision Adam of the ZeRO paper)       2 + 2 + 12
+ *   deepspeed  the same bytes; ZeRO shards 12, then 2, then 2                      2 + 2 + 12
+ *   fsdp2      fp32 shards, bf16 copy of what is gathered, fp32 reduction          4 + 4 + 8
+ *   fp16       as Megatron's fp16 optimizer: fp32 gradients live with the optimizer 2 + 2 + 16
+ *   fp8        bf16 weights and their fp8 copies, transposed once; GEMM inputs kept in fp8
+ *   mxfp8      as fp8, a scale byte for 32 elements not counted
+ *
+ * Sources: Rajbhandari 2019 (1910.02054); Megatron-LM docs, distributed optimizer (20, 18 and 16
+ * bytes); torch FSDP2 mixed precision policy; Transformer Engine, fp8 weight caching. Adam's
+ * traffic: master, two moments and gradient read, master, moments and weight written. */
+#include "layout/recipe.h"
+
+static const ff_recipe_bytes recipes[FF_RECIPE_COUNT] = {
+    [FF_RECIPE_BF16_MEGATRON] = {2, 4, 12, 2, 4, 2, 4, 2, 2, 30, FF_DTYPE_BF16,
+                                 "bf16 weights, fp32 gradients, fp32 master and moments"},
+    [FF_RECIPE_BF16_CLASSIC] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, FF_DTYPE_BF16,
+                                "bf16 weights and gradients, fp32 master and moments"},
+    [FF_RECIPE_BF16_DEEPSPEED] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, FF_DTYPE_BF16,
+                                  "bf16 weights and gradients, fp32 master and moments"},
+    [FF_RECIPE_BF16_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, FF_DTYPE_BF16,
+                              "fp32 shards, bf16 copy of gathered layers, fp32 reduction"},
+    [FF_RECIPE_FP16_MEGATRON] = {2, 2, 16, 2, 2, 2, 2, 2, 2, 32, FF_DTYPE_FP16,
+                                 "fp16 weights and gradients, fp32 master, gradient, moments"},
+    [FF_RECIPE_FP8_TE] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, FF_DTYPE_FP8,
+                          "bf16 weights with fp8 copies, fp32 gradients, master and moments"},
+    [FF_RECIPE_MXFP8] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, FF_DTYPE_FP8,
+                         "as fp8-te, scales of 32 elements"},
+    [FF_RECIPE_FP32] = {4, 4, 8, 4, 4, 4, 4, 4, 4, 28, FF_DTYPE_FP32,
+                        "fp32 weights, gradients and moments"},
+};
+
+const ff_recipe_bytes *ff_recipe_describe(ff_recipe recipe) {
+    return &recipes[recipe];
+}
+
+const char *ff_dtype_name(ff_dtype dtype) {
+    static const char *const names[FF_DTYPE_COUNT] = {"fp32", "fp16", "bf16", "fp8"};
+    return names[dtype];
+}

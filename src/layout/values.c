@@ -1,0 +1,209 @@
+/* Values with a grammar of their own.
+ *
+ *     cp_kind    ring | ring-plain | allgather | ulysses | hybrid:U
+ *     recompute  none | full | full:N | selective | selective:core+mlp+norm+moe+activation
+ *     order      tp-cp-dp-pp[/etp-ep-edp-pp]     from innermost out
+ *     layers     20/22/22/16                     a number a chunk, in model order
+ *
+ * Refusals are texts that complete "KEY cannot be VALUE: ...". */
+#include "layout/keys.h"
+
+#include "base/number.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { LONGEST_VALUE = 64, LARGEST_LAYERS = INT16_MAX };
+
+const char *ff_parse_whole(const char *text, int64_t least, int64_t largest, int64_t *value) {
+    if (*text == '\0')
+        return "a number is missing";
+    for (const char *c = text; *c != '\0'; c++)
+        if (!isdigit((unsigned char)*c))
+            return *text == '-' ? "it is negative or no number" : "it is no whole number";
+    int64_t number;
+    if (!ff_parse_count(text, &number) || number > largest)
+        return "it is out of range";
+    if (number < least)
+        return "it must be positive";
+    *value = number;
+    return NULL;
+}
+
+/* Takes the text up to a separator (or the end) off *rest; false when nothing is left. */
+static bool next_part(const char **rest, char separator, char *part, size_t part_bytes) {
+    if (*rest == NULL)
+        return false;
+    const char *end = strchr(*rest, separator);
+    size_t length = end == NULL ? strlen(*rest) : (size_t)(end - *rest);
+    if (length >= part_bytes)
+        length = part_bytes - 1;
+    memcpy(part, *rest, length);
+    part[length] = '\0';
+    *rest = end == NULL ? NULL : end + 1;
+    return true;
+}
+
+/* --- cp_kind --- */
+
+const char *ff_parse_cp_kind(const ff_layout_key *key, const char *value, ff_layout *layout) {
+    (void)key;
+    static const char HYBRID[] = "hybrid:";
+    if (strncmp(value, HYBRID, sizeof HYBRID - 1) == 0) {
+        layout->cp_kind = FF_CP_HYBRID;
+        return ff_parse_whole(value + sizeof HYBRID - 1, 1, FF_LAYOUT_LARGEST_SIZE,
+                              &layout->ulysses);
+    }
+    const ff_word *word = ff_word_find(ff_cp_kind_words, value);
+    if (word == NULL)
+        return "there is no such kind";
+    if (word->value == FF_CP_HYBRID)
+        return "hybrid needs the ranks of its Ulysses part, as in hybrid:4";
+    layout->cp_kind = (ff_cp_kind)word->value;
+    return NULL;
+}
+
+void ff_print_cp_kind(const ff_layout_key *key, const ff_layout *layout, ff_text *text) {
+    (void)key;
+    ff_text_append(text, ff_cp_kind_name(layout->cp_kind));
+    if (layout->cp_kind == FF_CP_HYBRID)
+        ff_text_printf(text, ":%lld", (long long)layout->ulysses);
+}
+
+/* --- recompute --- */
+
+static const char *parse_modules(const char *modules, unsigned *set) {
+    char name[LONGEST_VALUE];
+    while (next_part(&modules, '+', name, sizeof name)) {
+        const ff_word *word = ff_word_find(ff_module_words, name);
+        if (word == NULL)
+            return "its modules are core, mlp, norm, moe and activation, joined by +";
+        if (*set & (unsigned)word->value)
+            return "it names a module twice";
+        *set |= (unsigned)word->value;
+    }
+    return NULL;
+}
+
+const char *ff_parse_recompute(const ff_layout_key *key, const char *value, ff_layout *layout) {
+    (void)key;
+    char mode[LONGEST_VALUE];
+    const char *rest = value;
+    next_part(&rest, ':', mode, sizeof mode);
+    layout->recompute_modules = 0;
+    layout->recompute_layers = 0;
+    if (strcmp(mode, "none") == 0) {
+        layout->recompute = FF_RECOMPUTE_NONE;
+        return rest == NULL ? NULL : "none takes nothing behind it";
+    }
+    if (strcmp(mode, "full") == 0) {
+        layout->recompute = FF_RECOMPUTE_FULL;
+        return rest == NULL ? NULL
+                            : ff_parse_whole(rest, 1, LARGEST_LAYERS, &layout->recompute_layers);
+    }
+    if (strcmp(mode, "selective") == 0) {
+        layout->recompute = FF_RECOMPUTE_SELECTIVE;
+        return parse_modules(rest == NULL ? "core" : rest, &layout->recompute_modules);
+    }
+    return "there is no such mode";
+}
+
+void ff_print_recompute(const ff_layout_key *key, const ff_layout *layout, ff_text *text) {
+    (void)key;
+    if (layout->recompute == FF_RECOMPUTE_NONE) {
+        ff_text_append(text, "none");
+    } else if (layout->recompute == FF_RECOMPUTE_FULL) {
+        ff_text_append(text, "full");
+        if (layout->recompute_layers > 0)
+            ff_text_printf(text, ":%lld", (long long)layout->recompute_layers);
+    } else {
+        const char *before = "selective:";
+        for (const ff_word *word = ff_module_words; word->name != NULL; word++) {
+            if (!(layout->recompute_modules & (unsigned)word->value))
+                continue;
+            ff_text_printf(text, "%s%s", before, word->name);
+            before = "+";
+        }
+    }
+}
+
+const char *ff_recompute_print(const ff_layout *layout, char *text, size_t text_bytes) {
+    ff_text written = {0};
+    ff_print_recompute(NULL, layout, &written);
+    ff_copy_text(text, text_bytes, ff_text_bytes(&written));
+    ff_text_free(&written);
+    return text;
+}
+
+/* --- order --- */
+
+/* Four axes of one grid, each once. */
+static bool parse_axes(const char *axes, const ff_axis grid[4], ff_axis order[4]) {
+    char name[LONGEST_VALUE];
+    int count = 0;
+    unsigned seen = 0;
+    while (next_part(&axes, '-', name, sizeof name)) {
+        int i = 0;
+        while (i < 4 && strcmp(ff_axis_name(grid[i]), name) != 0)
+            i++;
+        if (i == 4 || (seen & FF_AXES(grid[i])))
+            return false;
+        seen |= FF_AXES(grid[i]);
+        order[count++] = grid[i];
+    }
+    return count == 4;
+}
+
+const char *ff_parse_order(const ff_layout_key *key, const char *value, ff_layout *layout) {
+    (void)key;
+    static const ff_axis dense[4] = FF_DENSE_ORDER, expert[4] = FF_EXPERT_ORDER;
+    char axes[LONGEST_VALUE];
+    const char *rest = value;
+    next_part(&rest, '/', axes, sizeof axes);
+    if (!parse_axes(axes, dense, layout->dense_order))
+        return "it must name tp, cp, dp and pp once each, joined by -";
+    ff_default_expert_order(layout->dense_order, layout->expert_order);
+    if (rest != NULL && !parse_axes(rest, expert, layout->expert_order))
+        return "behind the / it must name etp, ep, edp and pp once each";
+    return NULL;
+}
+
+static void print_axes(const ff_axis order[4], ff_text *text) {
+    for (int i = 0; i < 4; i++)
+        ff_text_printf(text, "%s%s", i == 0 ? "" : "-", ff_axis_name(order[i]));
+}
+
+void ff_print_order(const ff_layout_key *key, const ff_layout *layout, ff_text *text) {
+    (void)key;
+    ff_axis follows[4];
+    ff_default_expert_order(layout->dense_order, follows);
+    print_axes(layout->dense_order, text);
+    if (memcmp(follows, layout->expert_order, sizeof follows) == 0)
+        return;
+    ff_text_append(text, "/");
+    print_axes(layout->expert_order, text);
+}
+
+/* --- layers --- */
+
+const char *ff_parse_split(const ff_layout_key *key, const char *value, ff_layout *layout) {
+    (void)key;
+    char number[LONGEST_VALUE];
+    int chunks = 0;
+    while (next_part(&value, '/', number, sizeof number)) {
+        int64_t layers;
+        if (chunks == FF_LAYOUT_MAX_CHUNKS)
+            return "it has more than 1024 chunks";
+        const char *fault = ff_parse_whole(number, 0, LARGEST_LAYERS, &layers);
+        if (fault != NULL)
+            return "it must be whole numbers joined by /, one a chunk";
+        layout->layers_of_chunk[chunks++] = (int16_t)layers;
+    }
+    layout->chunks = chunks;
+    return NULL;
+}
+
+void ff_print_split(const ff_layout_key *key, const ff_layout *layout, ff_text *text) {
+    (void)key;
+    for (int i = 0; i < layout->chunks; i++)
+        ff_text_printf(text, "%s%d", i == 0 ? "" : "/", layout->layers_of_chunk[i]);
+}

@@ -1,0 +1,90 @@
+/* The largest tensors alive at a stage's peak, for people: tensors of one name in all layers and
+ * microbatches in flight are one line, and so is each part of state, buffers and runtime. */
+#include "fivefold/memory.h"
+
+#include "base/number.h"
+#include <string.h>
+
+enum { MOST_LINES = 128 };
+
+typedef struct lines {
+    ff_live_tensor line[MOST_LINES];
+    int count;
+} lines;
+
+static void add(lines *l, const char *name, int64_t bytes) {
+    if (bytes <= 0)
+        return;
+    for (int i = 0; i < l->count; i++) {
+        if (strcmp(l->line[i].name, name) == 0) {
+            l->line[i].bytes = ff_add(l->line[i].bytes, bytes);
+            return;
+        }
+    }
+    if (l->count < MOST_LINES)
+        l->line[l->count++] = (ff_live_tensor){name, bytes};
+}
+
+static void add_list(lines *l, const ff_layer_list *list, int64_t times) {
+    for (int i = 0; i < list->tensors; i++)
+        if (list->tensor[i].kept)
+            add(l, list->tensor[i].name, ff_mul(ff_saved_tensor_bytes(&list->tensor[i]), times));
+}
+
+static void add_chunk(lines *l, const ff_model *model, const ff_layout *layout,
+                      const ff_program_options *options, int64_t stage, int64_t chunk,
+                      int64_t in_flight) {
+    ff_chunk_content content;
+    ff_layer_list list;
+    ff_program_chunk(model, layout, stage, chunk, &content);
+    for (int kind = 0; kind < model->kinds; kind++) {
+        for (int whole = 0; whole < 2; whole++) {
+            int layers = whole ? content.recomputed_of_kind[kind]
+                               : content.of_kind[kind] - content.recomputed_of_kind[kind];
+            if (layers == 0)
+                continue;
+            ff_layer_shape shape = ff_program_layer_shape(layout, options, whole == 1);
+            ff_layer_build(model, kind, &shape, &list);
+            add_list(l, &list, in_flight * layers);
+        }
+    }
+}
+
+static void add_parts(lines *l, const ff_stage_memory *memory) {
+    add(l, "weights", memory->weights_bytes);
+    add(l, "gradients", memory->gradients_bytes);
+    add(l, "optimizer state", memory->optimizer_bytes);
+    add(l, "logits and loss", memory->loss_bytes);
+    add(l, "gathered weights", memory->gathered_bytes);
+    add(l, "gradient buckets", memory->bucket_bytes);
+    add(l, "pipeline transfers", memory->transfer_bytes);
+    add(l, "working set of the running layer", memory->working_bytes);
+    add(l, "context and workspaces", memory->context_bytes);
+    add(l, "communicators", memory->communicator_bytes);
+    add(l, "fragmentation", memory->fragmentation_bytes);
+}
+
+static void sort_by_bytes(lines *l) {
+    for (int i = 1; i < l->count; i++) {
+        ff_live_tensor line = l->line[i];
+        int at = i;
+        for (; at > 0 && l->line[at - 1].bytes < line.bytes; at--)
+            l->line[at] = l->line[at - 1];
+        l->line[at] = line;
+    }
+}
+
+int ff_ledger_tensors(const ff_model *model, const ff_layout *layout,
+                      const ff_program_options *options, const ff_stage_memory *memory,
+                      int64_t stage, int most, ff_live_tensor *tensors) {
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    lines l = {.count = 0};
+    for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
+        add_chunk(&l, model, layout, options, stage, chunk,
+                  ff_schedule_in_flight_of_chunk(&shape, (int32_t)stage, (int32_t)chunk));
+    add_parts(&l, memory);
+    sort_by_bytes(&l);
+    int count = l.count < most ? l.count : most;
+    memcpy(tensors, l.line, (size_t)count * sizeof *tensors);
+    return count;
+}

@@ -1,0 +1,44 @@
+/* What `explain` is made of: a layout looked at in full, and one function a topic. */
+#ifndef FF_PLAN_EXPLAIN_H
+#define FF_PLAN_EXPLAIN_H
+
+#include "base/fact.h"
+#include "plan/evaluate.h"
+#include "rules/rules.h"
+
+typedef struct ff_explained {
+    const ff_job *job;
+    const char *text; /* the layout as written */
+    ff_layout layout;
+    ff_evaluator *evaluator;
+    ff_program *program;
+    ff_reaches reaches;
+    ff_estimate estimate;
+    ff_stage_memory *stages;
+} ff_explained;
+
+typedef void ff_topic_function(const ff_explained *e, ff_facts *facts);
+
+/* One function a file: explain_*.c. */
+ff_topic_function ff_explain_panorama, ff_explain_tp, ff_explain_dp, ff_explain_pp, ff_explain_cp,
+    ff_explain_ep, ff_explain_zero, ff_explain_memory, ff_explain_time, ff_explain_placement,
+    ff_explain_zero3_pp, ff_explain_lesson, ff_explain_layer, ff_explain_schedule;
+
+/* Drawing, bubble and stages of a schedule, into the open section. */
+void ff_schedule_section(const ff_schedule_shape *shape, int columns, ff_facts *facts);
+
+/* Another layout of the same job, looked at beside the explained one. */
+typedef struct ff_variant {
+    bool possible;
+    ff_layout layout;
+    ff_estimate estimate;
+    ff_shard_params params; /* of the first stage */
+    int counts;
+    ff_count count[FF_MOST_COUNTS]; /* of a rank of the first stage */
+} ff_variant;
+/* `layout` is a layout whose left-out keys are derived. */
+void ff_variant_look(const ff_explained *e, const ff_layout *layout, ff_variant *variant);
+/* The explained layout with its derived keys left out again, to change one and derive the rest. */
+ff_layout ff_variant_start(const ff_explained *e);
+
+#endif

@@ -1,0 +1,250 @@
+#include "plan/search.h"
+
+#include "base/number.h"
+#include "plan/lesson.h"
+#include "rules/rules.h"
+#include <stdlib.h>
+
+static int sign(double difference) {
+    return difference < 0 ? -1 : difference > 0;
+}
+
+static int64_t devices_of(const ff_candidate *c) {
+    return (int64_t)c->point.value[FF_DIM_TP] * c->point.value[FF_DIM_PP] *
+           c->point.value[FF_DIM_CP] * c->point.value[FF_DIM_DP];
+}
+
+/* Time a token, peak memory or devices first; then time; then the earlier point. */
+int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_objective objective) {
+    int first = 0;
+    if (objective == FF_OBJECTIVE_MEMORY)
+        first = sign((double)(a->peak_bytes - b->peak_bytes));
+    else if (objective == FF_OBJECTIVE_DEVICES)
+        first = sign((double)(devices_of(a) - devices_of(b)));
+    if (first == 0)
+        first = sign(a->s_per_token - b->s_per_token);
+    return first != 0 ? first : sign((double)(a->order - b->order));
+}
+
+int ff_point_active_dimensions(const ff_point *point) {
+    return (point->value[FF_DIM_TP] > 1) + (point->value[FF_DIM_PP] > 1) +
+           (point->value[FF_DIM_CP] > 1) + (point->value[FF_DIM_EP] > 1) +
+           (point->value[FF_DIM_DP] > 1);
+}
+
+/* ---- keeping the best ---- */
+
+static void keep(ff_plan_set *set, const ff_candidate *candidate) {
+    bool all = set->options.top == 0;
+    if (set->kept == set->room) {
+        if (!all &&
+            ff_candidate_compare(candidate, &set->best[set->kept - 1], set->options.objective) >= 0)
+            return;
+        if (all) {
+            set->room *= 2;
+            ff_candidate *more = FF_ARENA_ARRAY(set->arena, set->room, ff_candidate);
+            for (int64_t i = 0; i < set->kept; i++)
+                more[i] = set->best[i];
+            set->best = more;
+        } else {
+            set->kept--;
+        }
+    }
+    int64_t at = set->kept++;
+    if (!all)
+        for (; at > 0 &&
+               ff_candidate_compare(candidate, &set->best[at - 1], set->options.objective) < 0;
+             at--)
+            set->best[at] = set->best[at - 1];
+    set->best[at] = *candidate;
+}
+
+static int compare_by_tokens(const void *a, const void *b) {
+    return ff_candidate_compare(a, b, FF_OBJECTIVE_TOKENS);
+}
+
+static int compare_by_memory(const void *a, const void *b) {
+    return ff_candidate_compare(a, b, FF_OBJECTIVE_MEMORY);
+}
+
+static void rank_all(ff_plan_set *set) {
+    if (set->options.top == 0 && set->kept > 1)
+        qsort(set->best, (size_t)set->kept, sizeof *set->best,
+              set->options.objective == FF_OBJECTIVE_MEMORY ? compare_by_memory
+                                                            : compare_by_tokens);
+}
+
+/* Among what is within the given share of the best, the fewest active dimensions come first. */
+static void prefer_plain(ff_plan_set *set) {
+    double limit = set->kept > 0 ? set->best[0].s_per_token * (1 + set->options.near_ratio) : 0;
+    int64_t within = 0;
+    while (within < set->kept && set->best[within].s_per_token <= limit)
+        within++;
+    for (int64_t i = 1; i < within && set->options.near_ratio > 0; i++) {
+        ff_candidate moved = set->best[i];
+        int active = ff_point_active_dimensions(&moved.point);
+        int64_t at = i;
+        for (; at > 0 && ff_point_active_dimensions(&set->best[at - 1].point) > active; at--)
+            set->best[at] = set->best[at - 1];
+        set->best[at] = moved;
+    }
+}
+
+/* ---- contrasts ---- */
+
+static void note_slow(ff_plan_set *set, const ff_candidate *c) {
+    bool crosses = c->point.value[FF_DIM_TP] > set->job.cluster.domain_devices;
+    bool better =
+        !set->has_slow || (crosses ? !set->slow_crosses || c->s_per_token < set->slow.s_per_token
+                                   : !set->slow_crosses && c->s_per_token > set->slow.s_per_token);
+    if (!better)
+        return;
+    set->slow = *c;
+    set->has_slow = true;
+    set->slow_crosses = crosses;
+}
+
+/* Plainer: fewer active dimensions, then no recomputation, then the lower ZeRO stage. */
+static bool plainer(const ff_candidate *a, const ff_candidate *b) {
+    int difference = ff_point_active_dimensions(&a->point) - ff_point_active_dimensions(&b->point);
+    return difference != 0 ? difference < 0 : a->order < b->order;
+}
+
+static void note_too_big(ff_plan_set *set, const ff_candidate *c) {
+    if (!set->has_too_big || plainer(c, &set->too_big))
+        set->too_big = *c;
+    set->has_too_big = true;
+    if (!set->has_nearest || c->peak_bytes < set->nearest.peak_bytes)
+        set->nearest = *c;
+    set->has_nearest = true;
+}
+
+/* ---- the walk ---- */
+
+static void note_illegal(ff_plan_set *set, const ff_rule_case *c) {
+    set->counts.illegal++;
+    if (set->first_illegal == NULL) {
+        set->first_illegal = ff_diagnostics_create();
+        ff_rules_check(c, set->first_illegal);
+    }
+}
+
+static bool judge(void *context, const ff_point *point) {
+    ff_plan_set *set = context;
+    ff_layout layout;
+    ff_estimate estimate;
+    ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
+    if (!ff_space_layout(&set->space, point, &layout)) {
+        set->counts.illegal++;
+        return true;
+    }
+    ff_rule_case c = {.model = &set->job.model,
+                      .cluster = &set->job.cluster,
+                      .layout = &layout,
+                      .seq = set->job.seq,
+                      .gbs_sequences = ff_job_sequences(&set->job),
+                      .gbs_exact = set->job.gbs_exact};
+    if (!ff_rules_legal(&c)) {
+        note_illegal(set, &c);
+        return true;
+    }
+    ff_evaluate_memory(set->evaluator, &layout, &estimate, NULL);
+    candidate.verdict = estimate.verdict;
+    candidate.peak_bytes = estimate.peak_bytes;
+    if (estimate.verdict == FF_TOO_BIG) {
+        set->counts.too_big++;
+        note_too_big(set, &candidate);
+        return true;
+    }
+    ff_evaluate_time(set->evaluator, &layout, &estimate);
+    candidate.s_per_token = estimate.s_per_token;
+    set->counts.estimated++;
+    keep(set, &candidate);
+    note_slow(set, &candidate);
+    return true;
+}
+
+static void explain_nothing(const ff_plan_set *set, ff_diagnostics *findings) {
+    if (set->counts.considered == 0) {
+        ff_report(findings, FF0503, FF_NOWHERE, "--where and --grid leave no layout");
+        ff_report_help(findings, "loosen a condition");
+        return;
+    }
+    if (set->counts.too_big > 0) {
+        ff_report(findings, FF0501, FF_NOWHERE, "none of %lld legal layouts fits %.1f GiB a device",
+                  (long long)set->counts.too_big,
+                  (double)set->job.cluster.device.memory_bytes / (1024.0 * 1024.0 * 1024.0));
+        return;
+    }
+    ff_report(findings, FF0502, FF_NOWHERE, "none of %lld layouts is legal",
+              (long long)set->counts.considered);
+    if (ff_diagnostics_count(set->first_illegal) > 0) {
+        const ff_diagnostic *first = ff_diagnostics_at(set->first_illegal, 0);
+        ff_report_help(findings, "the first fails with %s: %s", first->code, first->message);
+    }
+}
+
+static ff_status refuse_job(const ff_job *job, ff_diagnostics *findings) {
+    if (job->cluster.devices == 1) {
+        ff_report(findings, FF0305, FF_NOWHERE, "%s is a single device", job->cluster.name);
+        ff_report_help(findings,
+                       "`fivefold check MODEL CLUSTER tp=1` says whether a model fits on it");
+        return FF_INVALID;
+    }
+    if (job->gbs_tokens == 0) {
+        ff_report(findings, FF0404, FF_NOWHERE, "a plan needs the global batch");
+        ff_report_help(findings, "--gbs 4M (tokens) or --gbs 1024seq");
+        return FF_INVALID;
+    }
+    return FF_OK;
+}
+
+static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
+    ff_arena *arena = ff_arena_create();
+    ff_plan_set *set = FF_ARENA_NEW(arena, ff_plan_set);
+    set->arena = arena;
+    set->job = *job;
+    set->options = *options;
+    set->room = options->top == 0 ? 1024 : options->top;
+    set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
+    return set;
+}
+
+ff_status ff_plan_search(const ff_job *job, const ff_plan_options *options,
+                         ff_diagnostics *findings, ff_plan_set **result) {
+    *result = NULL;
+    if (refuse_job(job, findings) != FF_OK)
+        return FF_INVALID;
+    ff_plan_set *set = new_set(job, options);
+    *result = set;
+    if (ff_space_init(&set->space, set->arena, &set->job, options, findings) != FF_OK) {
+        ff_plan_free(set);
+        *result = NULL;
+        return FF_INVALID;
+    }
+    if (job->ledger == FF_LEDGER_LESSON) {
+        set->lesson = ff_lesson_search(set->arena, &set->job, &set->space, &set->counts);
+        return ff_lesson_found(set->lesson) > 0 ? FF_OK : FF_NO;
+    }
+    set->evaluator = ff_evaluator_create(&set->job, findings);
+    if (set->evaluator == NULL) {
+        ff_plan_free(set);
+        *result = NULL;
+        return FF_BUG;
+    }
+    ff_space_walk(&set->space, judge, set);
+    rank_all(set);
+    prefer_plain(set);
+    if (set->kept > 0)
+        return FF_OK;
+    explain_nothing(set, findings);
+    return FF_NO;
+}
+
+void ff_plan_free(ff_plan_set *set) {
+    if (set == NULL)
+        return;
+    ff_evaluator_free(set->evaluator);
+    ff_diagnostics_free(set->first_illegal);
+    ff_arena_free(set->arena);
+}

@@ -1,0 +1,70 @@
+/* The space of layouts: which values each dimension takes, which of them the user allows, and a
+ * layout from a point of it.
+ *
+ *     for tp, pp, cp  (tp*pp*cp divides the devices; dp is the rest)
+ *       for ep  (divides tp*cp*dp)
+ *         for zero, mbs, vpp, recompute                          a point
+ *
+ * The order of the loops is the order of ties: what comes first wins. */
+#ifndef FF_PLAN_SPACE_H
+#define FF_PLAN_SPACE_H
+
+#include "base/arena.h"
+#include "fivefold/plan.h"
+
+typedef enum ff_dimension {
+    FF_DIM_TP,
+    FF_DIM_PP,
+    FF_DIM_CP,
+    FF_DIM_EP,
+    FF_DIM_ZERO,
+    FF_DIM_MBS,
+    FF_DIM_VPP,
+    FF_DIM_RECOMPUTE, /* index into ff_recompute_choices */
+    FF_DIM_DP,        /* derived: only conditions know it */
+    FF_DIM_COUNT
+} ff_dimension;
+
+/* A point: one value a dimension. */
+typedef struct ff_point {
+    int32_t value[FF_DIM_COUNT];
+} ff_point;
+
+typedef struct ff_recompute_choice {
+    const char *name; /* as a layout writes it */
+    ff_recompute_mode mode;
+    unsigned modules;
+} ff_recompute_choice;
+extern const ff_recompute_choice ff_recompute_choices[];
+extern const int ff_recompute_choice_count;
+
+enum { FF_MOST_CHOICES = 64, FF_MOST_CONDITIONS = 32 };
+
+/* `tp<=8`, `zero!=3`, `cp=1|2`. */
+typedef struct ff_condition {
+    ff_dimension dimension;
+    enum { FF_IS_ONE_OF, FF_IS_NONE_OF, FF_AT_MOST, FF_AT_LEAST } relation;
+    int values;
+    int32_t value[FF_MOST_CHOICES];
+} ff_condition;
+
+typedef struct ff_space {
+    const ff_job *job;
+    int choices[FF_DIM_COUNT]; /* of --grid; 0 = every value that makes sense */
+    int32_t choice[FF_DIM_COUNT][FF_MOST_CHOICES];
+    int conditions;
+    ff_condition condition[FF_MOST_CONDITIONS];
+} ff_space;
+
+/* Reads --grid and --where; the arena is for scratch. */
+ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
+                        const ff_plan_options *options, ff_diagnostics *findings);
+
+/* Visits every point that the conditions allow, in order; stops when `visit` returns false. */
+typedef bool ff_point_visitor(void *context, const ff_point *point);
+void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context);
+
+/* The derived layout of a point; false when it cannot be derived (no legal grid). */
+bool ff_space_layout(const ff_space *space, const ff_point *point, ff_layout *layout);
+
+#endif

@@ -1,0 +1,20 @@
+#!/bin/bash
+# Times searches of growing size, and the reading of a model: wall seconds, the best of three.
+# Usage: bench.sh FIVEFOLD
+set -euo pipefail
+fivefold=$1
+measure() {
+    local best=999999 begun took
+    for _ in 1 2 3; do
+        begun=$(date +%s%N)
+        "$fivefold" "$@" >/dev/null 2>&1 || true
+        took=$((($(date +%s%N) - begun) / 1000))
+        [ "$took" -lt "$best" ] && best=$took
+    done
+    printf '%10d us  fivefold %s\n' "$best" "$*"
+}
+measure show model llama-3.1-70b
+measure plan llama-3.1-8b 1x8xh100-80gb-sxm --seq 8192 --gbs 1M
+measure plan llama-3.1-70b 16x8xh100-80gb-sxm --seq 4096 --gbs 4M
+measure plan llama-3.1-405b 2048x8xh100-80gb-sxm --seq 8192 --gbs 16M
+measure plan deepseek-v3 256x8xh800-80gb-sxm --seq 4096 --gbs 62914560

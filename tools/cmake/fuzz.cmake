@@ -1,0 +1,10 @@
+# Each tests/fuzz/*_fuzz.c is one libFuzzer target; `make fuzz` runs them in turn.
+file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*_fuzz.c)
+target_compile_options(ff_instrument INTERFACE -fsanitize=fuzzer-no-link)
+foreach(source ${fuzz_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  target_link_libraries(${name} PRIVATE fivefold)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endforeach()
