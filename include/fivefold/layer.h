@@ -162,8 +162,8 @@ FF_API const char *ff_collective_name(ff_collective collective);
 FF_API const char *ff_timing_name(ff_timing timing);
 
 /* Elements of a weight tensor on one rank, vocabulary padded to 128*tp (MODEL.md A). */
-FF_API int64_t ff_tensor_shard_elements(const ff_model *model, const ff_tensor *tensor, int64_t tp,
-                                        int64_t ep, int64_t etp);
+FF_API int64_t ff_tensor_shard_elements(const ff_tensor *tensor, int64_t tp, int64_t ep,
+                                        int64_t etp);
 FF_API int64_t ff_padded_vocab(int64_t vocab, int64_t tp);
 
 /* Weights of one rank, apart by what ZeRO shards them over. */

@@ -105,6 +105,7 @@ typedef struct ff_layout_context {
     int64_t world;         /* devices; 0: the product of the layout in its grid */
     int64_t gbs_sequences; /* target batch; microbatches = the fewest that reach it */
     int layers;            /* of the model; 0: no split is made */
+    const char *text;      /* the layout as written, for findings to point into; may be NULL */
 } ff_layout_context;
 
 /* Fills in every left-out key, decides the grid (folded where consistent, else product; a product

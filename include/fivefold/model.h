@@ -132,7 +132,8 @@ typedef struct ff_tensor {
     ff_tensor_class tensor_class;
     ff_shard shard;
     int64_t rows, columns, count;
-    bool matmul; /* a GEMM weight that tokens meet: counts in P_matmul */
+    bool matmul;      /* a GEMM weight that tokens meet: counts in P_matmul */
+    int64_t kv_heads; /* of FF_SHARD_TP_KV: parts it can be split into */
 } ff_tensor;
 
 enum { FF_MODEL_MAX_TENSORS = 48 };

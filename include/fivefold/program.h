@@ -34,8 +34,9 @@ typedef struct ff_sync {
 } ff_sync;
 
 enum { FF_MOST_SYNCS = 4 };
-/* The rows that a layout's ZeRO stage takes; returns how many. None when nothing is replicated. */
-FF_API int ff_program_syncs(const ff_layout *layout, ff_sync *syncs);
+/* The rows that a layout's ZeRO stage takes; returns how many. None when nothing is replicated,
+ * neither dense weights (dp*cp) nor the model's experts, if it has any (edp). */
+FF_API int ff_program_syncs(const ff_model *model, const ff_layout *layout, ff_sync *syncs);
 /* Ranks that share one shard group for dense weights (zero_group) / for experts. */
 FF_API int64_t ff_dense_shard_ranks(const ff_layout *layout);
 FF_API int64_t ff_expert_shard_ranks(const ff_layout *layout);

@@ -88,6 +88,12 @@ static const char *copy_or_null(ff_arena *arena, const char *text) {
     return text == NULL ? NULL : ff_arena_copy(arena, text, strlen(text));
 }
 
+static void set_place(ff_diagnostics *list, ff_diagnostic *item, ff_place where) {
+    item->where = where;
+    item->where.file = copy_or_null(list->arena, where.file);
+    item->where.line_text = copy_or_null(list->arena, where.line_text);
+}
+
 void ff_report(ff_diagnostics *list, ff_code code, ff_place where, const char *message, ...) {
     if (list == NULL)
         return;
@@ -95,9 +101,7 @@ void ff_report(ff_diagnostics *list, ff_code code, ff_place where, const char *m
     ff_diagnostic *item = next_item(list);
     item->severity = entry->severity;
     item->code = entry->name;
-    item->where = where;
-    item->where.file = copy_or_null(list->arena, where.file);
-    item->where.line_text = copy_or_null(list->arena, where.line_text);
+    set_place(list, item, where);
     item->rule = entry->rule[0] == '\0' ? NULL : entry->rule;
     va_list arguments;
     va_start(arguments, message);
@@ -121,4 +125,9 @@ void ff_report_rule(ff_diagnostics *list, const char *rule, ...) {
     va_start(arguments, rule);
     list->items[list->count - 1].rule = ff_arena_vprintf(list->arena, rule, arguments);
     va_end(arguments);
+}
+
+void ff_report_where(ff_diagnostics *list, ff_place where) {
+    if (list != NULL && list->count > 0 && list->items[list->count - 1].where.file == NULL)
+        set_place(list, &list->items[list->count - 1], where);
 }

@@ -36,6 +36,9 @@ void ff_report_help(ff_diagnostics *list, const char *help, ...) FF_PRINTF(2, 3)
 /* Replaces the last finding's rule by one in the user's own numbers. */
 void ff_report_rule(ff_diagnostics *list, const char *rule, ...) FF_PRINTF(2, 3);
 
+/* Gives the last finding a place, when it has none. */
+void ff_report_where(ff_diagnostics *list, ff_place where);
+
 bool ff_has_errors(const ff_diagnostics *list);
 
 extern const ff_place FF_NOWHERE;

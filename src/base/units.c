@@ -21,6 +21,8 @@ typedef struct scale {
 static const scale byte_scales[] = {{GIB, " GiB"}, {MIB, " MiB"}, {KIB, " KiB"}, {1, " B"}, {0, 0}};
 static const scale rate_scales[] = {
     {1e9, " GB/s"}, {1e6, " MB/s"}, {1e3, " kB/s"}, {1, " B/s"}, {0, 0}};
+static const scale sent_scales[] = {{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"},
+                                    {1e3, " kB"},  {1, " B"},    {0, 0}};
 static const scale second_scales[] = {
     {1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}, {0, 0}};
 static const scale flop_scales[] = {{1e18, " EFLOP"},
@@ -176,11 +178,12 @@ static const struct {
     const scale *scales;
     int digits;
 } units[] = {
-    {"per_s", UNIT_PLAIN, NULL, 3},        {"bytes", UNIT_SCALED, byte_scales, 3},
-    {"Bps", UNIT_SCALED, rate_scales, 3},  {"s", UNIT_SCALED, second_scales, 3},
-    {"flop", UNIT_SCALED, flop_scales, 3}, {"flops", UNIT_SCALED, flops_scales, 3},
-    {"ratio", UNIT_PERCENT, NULL, 3},      {"mfu", UNIT_PERCENT, NULL, 3},
-    {"tokens", UNIT_COUNT, NULL, 3},       {"params", UNIT_COUNT, NULL, 4},
+    {"per_s", UNIT_PLAIN, NULL, 3},          {"bytes", UNIT_SCALED, byte_scales, 3},
+    {"sent", UNIT_SCALED, sent_scales, 3},   {"Bps", UNIT_SCALED, rate_scales, 3},
+    {"s", UNIT_SCALED, second_scales, 3},    {"flop", UNIT_SCALED, flop_scales, 3},
+    {"flops", UNIT_SCALED, flops_scales, 3}, {"ratio", UNIT_PERCENT, NULL, 3},
+    {"mfu", UNIT_PERCENT, NULL, 3},          {"tokens", UNIT_COUNT, NULL, 3},
+    {"params", UNIT_COUNT, NULL, 4},
 };
 
 /* True when the last word of a name of words_like_this is `word`. */

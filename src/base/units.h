@@ -2,6 +2,7 @@
  *
  *     name ends in       63.2 GiB is written for
  *     bytes              GiB, MiB, KiB, B: memory, binary prefixes
+ *     sent               GB, MB: what travels, decimal as links are
  *     Bps                GB/s, MB/s: links and memory, decimal as vendors print them
  *     s                  s, ms, us
  *     flop, flops        EFLOP .. MFLOP, TFLOP/s

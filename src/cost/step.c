@@ -84,7 +84,7 @@ static sync_time sync_time_of(const ff_cost *cost, const ff_layout *layout,
                               const ff_reaches *reaches, ff_shard_params params) {
     sync_time t = {0};
     ff_sync syncs[FF_MOST_SYNCS];
-    int count = ff_program_syncs(layout, syncs);
+    int count = ff_program_syncs(cost->model, layout, syncs);
     for (int i = 0; i < count; i++) {
         double slices = 1;
         double s = params_s(cost, layout, reaches, &syncs[i], params.dense, false, &slices) +

@@ -186,7 +186,6 @@ const char *ff_collective_name(ff_collective collective) {
 }
 
 const char *ff_timing_name(ff_timing timing) {
-    static const char *const names[] = {"blocks the path", "inside one operator",
-                                        "beside a GEMM of backward", "beside other layers"};
+    static const char *const names[] = {"blocks", "in operator", "beside a GEMM", "beside layers"};
     return names[timing];
 }

@@ -12,16 +12,14 @@ int64_t ff_padded_vocab(int64_t vocab, int64_t tp) {
     return ff_round_up(vocab, ff_mul(128, tp));
 }
 
-int64_t ff_tensor_shard_elements(const ff_model *model, const ff_tensor *tensor, int64_t tp,
-                                 int64_t ep, int64_t etp) {
+int64_t ff_tensor_shard_elements(const ff_tensor *tensor, int64_t tp, int64_t ep, int64_t etp) {
     int64_t row = ff_mul(tensor->columns, tensor->count);
     switch (tensor->shard) {
     case FF_SHARD_TP:
         return ff_ceil_div(ff_tensor_elements(tensor), tp);
-    case FF_SHARD_TP_KV: {
-        int64_t kv_heads = ff_max(1, model->kind[0].attention.kv_heads);
-        return ff_ceil_div(ff_tensor_elements(tensor), ff_min(tp, kv_heads));
-    }
+    case FF_SHARD_TP_KV: /* a rank holds whole heads, at least one */
+        return ff_mul(ff_tensor_elements(tensor) / tensor->kv_heads,
+                      ff_ceil_div(tensor->kv_heads, tp));
     case FF_SHARD_VOCAB:
         return ff_mul(ff_padded_vocab(tensor->rows, tp) / tp, row);
     case FF_SHARD_EXPERT:
@@ -35,11 +33,11 @@ int64_t ff_tensor_shard_elements(const ff_model *model, const ff_tensor *tensor,
     }
 }
 
-static ff_shard_params sum(const ff_model *model, const ff_tensor *tensors, int count, int64_t tp,
-                           int64_t ep, int64_t etp) {
+static ff_shard_params sum(const ff_tensor *tensors, int count, int64_t tp, int64_t ep,
+                           int64_t etp) {
     ff_shard_params params = {0};
     for (int i = 0; i < count; i++) {
-        int64_t elements = ff_tensor_shard_elements(model, &tensors[i], tp, ep, etp);
+        int64_t elements = ff_tensor_shard_elements(&tensors[i], tp, ep, etp);
         bool expert =
             tensors[i].shard == FF_SHARD_EXPERT || tensors[i].shard == FF_SHARD_EXPERT_WHOLE;
         if (expert)
@@ -55,17 +53,17 @@ static ff_shard_params sum(const ff_model *model, const ff_tensor *tensors, int 
 ff_shard_params ff_layer_shard_params(const ff_model *model, int kind, int64_t tp, int64_t ep,
                                       int64_t etp) {
     ff_tensor tensors[FF_MODEL_MAX_TENSORS];
-    return sum(model, tensors, ff_model_layer_tensors(model, kind, tensors), tp, ep, etp);
+    return sum(tensors, ff_model_layer_tensors(model, kind, tensors), tp, ep, etp);
 }
 
 ff_shard_params ff_first_shard_params(const ff_model *model, int64_t tp) {
     ff_tensor tensors[FF_MODEL_MAX_TENSORS];
-    return sum(model, tensors, ff_model_first_tensors(model, tensors), tp, 1, 1);
+    return sum(tensors, ff_model_first_tensors(model, tensors), tp, 1, 1);
 }
 
 ff_shard_params ff_last_shard_params(const ff_model *model, int64_t tp, bool holds_tied_copy) {
     ff_tensor tensors[FF_MODEL_MAX_TENSORS];
-    ff_shard_params params = sum(model, tensors, ff_model_last_tensors(model, tensors), tp, 1, 1);
+    ff_shard_params params = sum(tensors, ff_model_last_tensors(model, tensors), tp, 1, 1);
     if (model->tied_head && holds_tied_copy)
         params.dense = ff_add(
             params.dense, ff_mul(ff_padded_vocab(model->vocab, tp) / tp, model->embedding_width));
@@ -74,7 +72,7 @@ ff_shard_params ff_last_shard_params(const ff_model *model, int64_t tp, bool hol
 
 ff_shard_params ff_mtp_shard_params(const ff_model *model, int64_t tp, int64_t ep, int64_t etp) {
     ff_tensor tensors[FF_MODEL_MAX_TENSORS];
-    ff_shard_params params = sum(model, tensors, ff_model_mtp_tensors(model, tensors), tp, ep, etp);
+    ff_shard_params params = sum(tensors, ff_model_mtp_tensors(model, tensors), tp, ep, etp);
     for (int i = 0; i < model->mtp_layers; i++) {
         ff_shard_params layer = ff_layer_shard_params(model, model->mtp_kind, tp, ep, etp);
         params.dense = ff_add(params.dense, layer.dense);

@@ -20,6 +20,10 @@
 #include "layout/keys.h"
 #include <string.h>
 
+ff_place ff_derive_place(const ff_deriving *now, const char *key) {
+    return ff_layout_place(now->context->text, key);
+}
+
 static void default_sizes(ff_layout *layout) {
     int64_t *const sizes[] = {&layout->tp, &layout->pp,  &layout->cp,
                               &layout->ep, &layout->vpp, &layout->mbs};
@@ -51,14 +55,14 @@ static void check_schedule(ff_deriving *now) {
     bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B;
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED && vpp == 1) {
         now->failed = true;
-        ff_report(now->findings, FF0206, FF_NOWHERE, "schedule=interleaved with vpp=1");
+        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"), "schedule=interleaved with vpp=1");
         ff_report_rule(now->findings,
                        "interleaving runs several chunks a stage; with one it is 1f1b");
         ff_report_help(now->findings, "vpp=2, or schedule=1f1b");
     } else if (plain && vpp > 1) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
-        ff_report(now->findings, FF0206, FF_NOWHERE, "schedule=%s with vpp=%lld", name, vpp);
+        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"), "schedule=%s with vpp=%lld", name, vpp);
         ff_report_rule(now->findings, "%s runs one chunk a stage", name);
         ff_report_help(now->findings, "schedule=interleaved, or vpp=1");
     }
@@ -74,7 +78,7 @@ static void settle_ulysses(ff_deriving *now) {
     if (layout->cp % layout->ulysses == 0)
         return;
     now->failed = true;
-    ff_report(now->findings, FF0206, FF_NOWHERE, "cp_kind=hybrid:%lld does not divide cp=%lld",
+    ff_report(now->findings, FF0206, ff_derive_place(now, "cp_kind"), "cp_kind=hybrid:%lld does not divide cp=%lld",
               (long long)layout->ulysses, (long long)layout->cp);
     ff_report_rule(now->findings, "cp is the ring of groups of Ulysses ranks: cp = U x ring");
     ff_report_help(now->findings, "nearest legal: U of %s",
@@ -90,7 +94,7 @@ static void settle_zero_group(ff_deriving *now) {
     if (replicas % layout->zero_group == 0)
         return;
     now->failed = true;
-    ff_report(now->findings, FF0206, FF_NOWHERE,
+    ff_report(now->findings, FF0206, ff_derive_place(now, "zero_group"),
               "zero_group=%lld does not divide dp %lld x cp %lld = %lld",
               (long long)layout->zero_group, (long long)layout->dp, (long long)layout->cp,
               (long long)replicas);
@@ -112,7 +116,7 @@ static void settle_microbatches(ff_deriving *now) {
     if (fewest <= FF_LAYOUT_LARGEST_COUNT)
         return;
     now->failed = true;
-    ff_report(now->findings, FF0204, FF_NOWHERE,
+    ff_report(now->findings, FF0204, ff_derive_place(now, "mbs"),
               "a batch of %lld sequences needs %lld microbatches of mbs %lld x dp %lld",
               (long long)batch, (long long)fewest, (long long)layout->mbs, (long long)layout->dp);
     ff_report_rule(now->findings, "a step has at most %d microbatches", FF_LAYOUT_LARGEST_COUNT);
@@ -148,14 +152,14 @@ static void check_split(ff_deriving *now) {
         sum += layout->layers_of_chunk[i];
     if (layout->chunks != chunks) {
         now->failed = true;
-        ff_report(now->findings, FF0206, FF_NOWHERE,
+        ff_report(now->findings, FF0206, ff_derive_place(now, "layers"),
                   "layers has %d numbers, pp %lld x vpp %lld makes %lld chunks", layout->chunks,
                   (long long)layout->pp, (long long)layout->vpp, (long long)chunks);
         help_split(now);
     }
     if (now->context->layers > 0 && sum != now->context->layers) {
         now->failed = true;
-        ff_report(now->findings, FF0206, FF_NOWHERE, "layers adds up to %lld, the model has %d",
+        ff_report(now->findings, FF0206, ff_derive_place(now, "layers"), "layers adds up to %lld, the model has %d",
                   (long long)sum, now->context->layers);
         ff_report_help(now->findings, "left out, layers are balanced");
     }
@@ -166,7 +170,7 @@ static void settle_split(ff_deriving *now) {
     int64_t chunks = ff_mul(layout->pp, layout->vpp);
     if (chunks > FF_LAYOUT_MAX_CHUNKS) {
         now->failed = true;
-        ff_report(now->findings, FF0204, FF_NOWHERE, "pp %lld x vpp %lld makes %lld chunks",
+        ff_report(now->findings, FF0204, ff_derive_place(now, "pp"), "pp %lld x vpp %lld makes %lld chunks",
                   (long long)layout->pp, (long long)layout->vpp, (long long)chunks);
         ff_report_rule(now->findings, "a pipeline has at most %d chunks",
                        (int)FF_LAYOUT_MAX_CHUNKS);

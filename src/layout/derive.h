@@ -18,6 +18,9 @@ typedef struct ff_deriving {
  * the other keys can still be checked. */
 void ff_derive_grid(ff_deriving *now);
 
+/* Where a finding about a key points: its item as written, NULL for the whole layout. */
+ff_place ff_derive_place(const ff_deriving *now, const char *key);
+
 /* "tp=4, tp=8": the divisors of `number` nearest to `value` from below and above, or "" when
  * `number` is no positive number within the world's limit. */
 typedef struct ff_nearest {

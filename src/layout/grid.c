@@ -75,7 +75,7 @@ static void refuse_indivisible(ff_deriving *now, int64_t factor) {
     const ff_layout *layout = now->layout;
     long long world = now->context->world;
     now->failed = true;
-    ff_report(now->findings, FF0205, FF_NOWHERE,
+    ff_report(now->findings, FF0205, ff_derive_place(now, NULL),
               "tp %lld x cp %lld x pp %lld = %lld does not divide the world of %lld",
               (long long)layout->tp, (long long)layout->cp, (long long)layout->pp,
               (long long)ranks_without_dp(layout), world);
@@ -99,7 +99,7 @@ static void refuse_mismatch(ff_deriving *now) {
     if (layout->ep > 1)
         snprintf(product, sizeof product, ", and %lld with ep %lld as a factor",
                  (long long)ff_mul(folded, layout->ep), (long long)layout->ep);
-    ff_report(now->findings, FF0205, FF_NOWHERE,
+    ff_report(now->findings, FF0205, ff_derive_place(now, NULL),
               "tp %lld x cp %lld x dp %lld x pp %lld makes %lld ranks%s; the world has %lld",
               (long long)layout->tp, (long long)layout->cp, (long long)layout->dp,
               (long long)layout->pp, (long long)folded, product, world);
@@ -113,9 +113,9 @@ static void refuse_mismatch(ff_deriving *now) {
 static void refuse_size(ff_deriving *now, int64_t ranks) {
     now->failed = true;
     if (ranks >= FF_SATURATED)
-        ff_report(now->findings, FF0205, FF_NOWHERE, "the layout's sizes overflow");
+        ff_report(now->findings, FF0205, ff_derive_place(now, NULL), "the layout's sizes overflow");
     else
-        ff_report(now->findings, FF0205, FF_NOWHERE, "the layout makes %lld ranks",
+        ff_report(now->findings, FF0205, ff_derive_place(now, NULL), "the layout makes %lld ranks",
                   (long long)ranks);
     ff_report_rule(now->findings, "a world has at most %d ranks", (int)FF_LAYOUT_LARGEST_WORLD);
 }
@@ -124,7 +124,7 @@ static void refuse_experts(ff_deriving *now) {
     const ff_layout *layout = now->layout;
     int64_t stage = ff_mul3(layout->tp, layout->cp, layout->dp);
     now->failed = true;
-    ff_report(now->findings, FF0205, FF_NOWHERE,
+    ff_report(now->findings, FF0205, ff_derive_place(now, "ep"),
               "etp %lld x ep %lld = %lld does not divide tp %lld x cp %lld x dp %lld = %lld",
               (long long)layout->etp, (long long)layout->ep,
               (long long)ff_mul(layout->etp, layout->ep), (long long)layout->tp,

@@ -51,6 +51,10 @@ int ff_layout_key_find(const char *name);
 /* The bit of `given` for a key of the table. */
 unsigned ff_layout_key_bit(const char *name);
 
+/* The place of a key (by any of its names) in a layout as written, up to the end of its value; of
+ * the whole text when `key` is NULL. FF_NOWHERE when the text is NULL or does not have the key. */
+ff_place ff_layout_place(const char *text, const char *key);
+
 /* Words (words.c). */
 const ff_word *ff_word_find(const ff_word *words, const char *name);
 const char *ff_word_of(const ff_word *words, int value); /* "?" when there is none */

@@ -198,6 +198,48 @@ ff_status ff_layout_parse(const char *text, ff_diagnostics *findings, ff_layout 
     return reader.faults == 0 ? FF_OK : FF_INVALID;
 }
 
+/* --- pointing --- */
+
+static ff_place place_between(const char *text, const char *begin, const char *end) {
+    while (begin < end && isspace((unsigned char)*begin))
+        begin++;
+    while (begin < end && isspace((unsigned char)end[-1]))
+        end--;
+    return (ff_place){.file = "layout",
+                      .line = 1,
+                      .column = (int)(begin - text) + 1,
+                      .length = (int)(end - begin),
+                      .line_text = strlen(text) <= LONGEST_QUOTED_LINE ? text : NULL};
+}
+
+static bool item_has_key(const char *item, size_t length, const char *key) {
+    char name[32];
+    while (length > 0 && isspace((unsigned char)*item)) {
+        item++;
+        length--;
+    }
+    size_t letters = strcspn(item, "=, \t\r\n\v\f");
+    if (letters > length || letters >= sizeof name)
+        return false;
+    memcpy(name, item, letters);
+    name[letters] = '\0';
+    return ff_layout_key_find(name) >= 0 && ff_layout_key_find(name) == ff_layout_key_find(key);
+}
+
+ff_place ff_layout_place(const char *text, const char *key) {
+    if (text == NULL || *text == '\0')
+        return FF_NOWHERE;
+    if (key == NULL)
+        return place_between(text, text, text + strlen(text));
+    for (const char *item = text; item != NULL;) {
+        size_t length = strcspn(item, ",");
+        if (item_has_key(item, length, key))
+            return place_between(text, item, item + length);
+        item = item[length] == ',' ? item + length + 1 : NULL;
+    }
+    return FF_NOWHERE;
+}
+
 /* --- writing --- */
 
 static bool is_shown(const ff_layout_key *key, unsigned bit, const ff_layout *layout,

@@ -30,7 +30,7 @@ static void add(tensor_list *list, const char *name, ff_tensor_class tensor_clas
     if (rows == 0 || columns == 0 || count == 0)
         return;
     list->items[list->count++] =
-        (ff_tensor){name, tensor_class, shard, rows, columns, count, matmul};
+        (ff_tensor){name, tensor_class, shard, rows, columns, count, matmul, 0};
 }
 
 static void add_gemm(tensor_list *list, const char *name, ff_tensor_class tensor_class,
@@ -69,6 +69,13 @@ static void add_output(tensor_list *list, const ff_model *model, const ff_attent
                    model->hidden);
 }
 
+/* What K and V are split by differs from layer kind to layer kind. */
+static void note_kv_heads(tensor_list *list, const ff_attention *a) {
+    for (int i = 0; i < list->count; i++)
+        if (list->items[i].shard == FF_SHARD_TP_KV)
+            list->items[i].kv_heads = a->kv_heads;
+}
+
 static void add_softmax(tensor_list *list, const ff_model *model, const ff_attention *a) {
     int64_t q_rows = ff_mul(ff_mul(a->heads, a->qk_head_dim), a->output_gate ? 2 : 1);
     int64_t k_rows = ff_mul(a->kv_heads, a->qk_head_dim);
@@ -84,6 +91,7 @@ static void add_softmax(tensor_list *list, const ff_model *model, const ff_atten
     if (a->sinks)
         add_vector(list, "attention.sinks", FF_CLASS_ATTENTION, FF_SHARD_TP, a->heads);
     add_qk_norms(list, a);
+    note_kv_heads(list, a);
     add_output(list, model, a);
 }
 

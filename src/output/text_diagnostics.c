@@ -8,7 +8,8 @@
  *
  * A help that fits stands behind the carets; else, and where there is no place, lines "= rule" and
  * "= help" follow. Of a line wider than the look (a config in one line) only the surroundings of
- * the place are shown, with dots where it is cut. */
+ * the place are shown, with dots where it is cut. A note without a place is its message alone, unless
+ * more is asked for (-v). */
 #include "output/lines.h"
 
 #include "base/number.h"
@@ -130,6 +131,8 @@ static void print_one(ff_text *out, const ff_diagnostic *d, const ff_look *look)
     ff_text_append(out, ": ");
     ff_wrap(out, d->message, (int)strlen(head) + 2, look);
     bool placed = d->where.file != NULL, help_shown = false;
+    if (d->severity == FF_NOTE && !placed && !look->verbose)
+        return;
     int gutter = placed && d->where.line > 0 ? digits_of(d->where.line) : 1;
     gutter = gutter < 2 ? 2 : gutter;
     if (placed)

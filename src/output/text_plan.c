@@ -177,6 +177,16 @@ static void append_why(ff_text *text, const ff_fact *record) {
         ff_text_printf(text, ": %s", why);
 }
 
+static void print_with_room(ff_text *out, const ff_fact *roomy, const ff_look *look) {
+    char seconds[FF_VALUE_BYTES], peak[FF_VALUE_BYTES];
+    ff_text about = {0};
+    ff_text_printf(&about, "%s a step (%+.1f%%), peak %s",
+                   ff_format_seconds(ff_fact_real(roomy, "step_s"), seconds, sizeof seconds),
+                   100 * (ff_fact_real(roomy, "ratio") - 1),
+                   ff_format_bytes(ff_fact_real(roomy, "peak_bytes"), peak, sizeof peak));
+    print_contrast(out, "with room", ff_fact_text(roomy, "layout"), &about, look);
+}
+
 static void print_slow(ff_text *out, const ff_fact *slow, const ff_look *look) {
     char seconds[FF_VALUE_BYTES], times[FF_VALUE_BYTES];
     ff_text about = {0};
@@ -208,8 +218,11 @@ static void print_too_big(ff_text *out, const ff_fact *too_big, const ff_look *l
 static void print_contrasts(ff_text *out, const ff_fact *root, const ff_look *look) {
     const ff_fact *slow = ff_fact_find(root, "slow.layout");
     const ff_fact *too_big = ff_fact_find(root, "too_big.layout");
-    if (slow != NULL || too_big != NULL)
+    const ff_fact *roomy = ff_fact_find(root, "with_room");
+    if (slow != NULL || too_big != NULL || roomy != NULL)
         ff_text_append(out, "\n");
+    if (roomy != NULL)
+        print_with_room(out, roomy, look);
     if (slow != NULL)
         print_slow(out, ff_fact_find(root, "slow"), look);
     if (too_big != NULL)

@@ -207,6 +207,20 @@ static void worst_term(const ff_plan_set *set, const view *first, const view *sl
         snprintf(text, bytes, "%s +%.2f s a step", terms[worst].name, worst_s);
 }
 
+/* When the first fits only tightly: the fastest one with room to spare. */
+static void with_room_facts(const ff_plan_set *set, const view *first, ff_facts *facts) {
+    view roomy;
+    if (first->estimate.verdict == FF_FITS || !set->has_roomy)
+        return;
+    look_again(set, &set->roomy, true, &roomy);
+    ff_facts_open_record(facts, "with_room");
+    ff_facts_add_text(facts, "layout", "%s", roomy.text);
+    ff_facts_add_real(facts, "step_s", roomy.estimate.time.step_s);
+    ff_facts_add_real(facts, "ratio", roomy.estimate.s_per_token / first->estimate.s_per_token);
+    ff_facts_add_integer(facts, "peak_bytes", roomy.estimate.peak_bytes);
+    ff_facts_close(facts);
+}
+
 static void slow_facts(const ff_plan_set *set, const view *first, ff_facts *facts) {
     view slow;
     char why[256];
@@ -336,6 +350,7 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
     steps_facts(set, &first, facts);
     if (set->kept > 1)
         against_facts(&first, &second, facts);
+    with_room_facts(set, &first, facts);
     if (set->has_slow)
         slow_facts(set, &first, facts);
     if (set->has_too_big)

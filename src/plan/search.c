@@ -104,6 +104,16 @@ static void note_slow(ff_plan_set *set, const ff_candidate *c) {
     set->slow_crosses = crosses;
 }
 
+static void note_roomy(ff_plan_set *set, const ff_candidate *c) {
+    bool better = c->verdict == FF_FITS &&
+                  (!set->has_roomy ||
+                   ff_candidate_compare(c, &set->roomy, set->options.objective) < 0);
+    if (!better)
+        return;
+    set->roomy = *c;
+    set->has_roomy = true;
+}
+
 /* Plainer: fewer active dimensions, then no recomputation, then the lower ZeRO stage. */
 static bool plainer(const ff_candidate *a, const ff_candidate *b) {
     int difference = ff_point_active_dimensions(&a->point) - ff_point_active_dimensions(&b->point);
@@ -161,6 +171,7 @@ static bool judge(void *context, const ff_point *point) {
     set->counts.estimated++;
     keep(set, &candidate);
     note_slow(set, &candidate);
+    note_roomy(set, &candidate);
     return true;
 }
 

@@ -29,7 +29,8 @@ struct ff_plan_set {
     ff_candidate *best; /* by rank */
     int64_t kept, room;
     /* Contrasts; valid when their flag is set. */
-    bool has_slow, has_too_big, has_nearest;
+    bool has_slow, has_too_big, has_nearest, has_roomy;
+    ff_candidate roomy;   /* the best whose fit is not tight */
     ff_candidate slow;    /* fits, but its TP leaves the domain; else the slowest that fits */
     ff_candidate too_big; /* the plainest that does not fit */
     ff_candidate nearest; /* the smallest peak, when nothing fits */

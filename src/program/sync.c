@@ -1,11 +1,14 @@
 /* Data-parallel actions of the ZeRO stages, as a table.
  *
- *   stage     each layer's forward   backward               once a step
- *   0                                                        all-reduce gradients
- *   1                                                        reduce-scatter gradients, gather
- * weights 2                                reduce-scatter          gather weights 3 stream  gather
- * gather, reduce-scatter 3 resident                                              gather weights,
- * reduce-scatter gradients
+ *   stage         forward of a layer   its backward             once a step
+ *   0             -                    -                        all-reduce gradients
+ *   1             -                    -                        reduce-scatter gradients, gather
+ *   2             -                    reduce-scatter           gather weights
+ *   3 stream      gather               gather, reduce-scatter   -
+ *   3 resident    -                    -                        gather weights, reduce-scatter
+ *
+ * Experts may have replicas where dense weights have none: with tp 8 and etp 1 each TP rank holds
+ * the same experts and feeds them its own tokens, so edp is 8 with dp 1.
  *
  * Choice where frameworks differ: ZeRO-2 reduce-scatters in every microbatch (DeepSpeed: (m+1)*P a
  * step), since holding full gradients until the last one would need ZeRO-1's memory. Dense weights
@@ -83,9 +86,10 @@ int64_t ff_expert_shard_ranks(const ff_layout *layout) {
                : ff_gcd(layout->edp, layout->zero_group);
 }
 
-int ff_program_syncs(const ff_layout *layout, ff_sync *syncs) {
+int ff_program_syncs(const ff_model *model, const ff_layout *layout, ff_sync *syncs) {
     int count = 0;
-    if (layout->dp * layout->cp == 1)
+    bool experts = ff_model_moe_kind(model) != NULL;
+    if (layout->dp * layout->cp == 1 && !(experts && layout->edp > 1))
         return 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const row *r = &table[i];
