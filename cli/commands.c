@@ -3,7 +3,10 @@
 #include "cli/commands.h"
 
 #include "base/fact.h"
+#include "base/text.h"
+#include "cli/files.h"
 #include "cli/inputs.h"
+#include "fivefold/validate.h"
 #include "fivefold/version.h"
 #include "output/lines.h"
 #include <string.h>
@@ -42,6 +45,67 @@ static ff_status read_layout(ff_session *s, int *at, const char **layout) {
     return FF_OK;
 }
 
+/* A word of a command that a shell reads as it is. */
+static void append_word(ff_text *command, const char *text) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+./,:%@";
+    bool quoted = strspn(text, plain) < strlen(text);
+    ff_text_append(command, quoted ? " '" : " ");
+    for (const char *c = text; *c != '\0'; c++)
+        ff_text_printf(command, *c == '\'' ? "'\\''" : "%c", *c);
+    ff_text_append(command, quoted ? "'" : "");
+}
+
+/* 4000000 as 4M, 4096 as it is. */
+static void append_tokens(ff_text *command, const char *option, int64_t count) {
+    static const struct {
+        int64_t unit;
+        const char *suffix;
+    } scales[] = {{1000000, "M"}, {1000, "k"}, {1, ""}};
+    int scale = 0;
+    while (count % scales[scale].unit != 0)
+        scale++;
+    ff_text_printf(command, " %s %lld%s", option, (long long)(count / scales[scale].unit),
+                   scales[scale].suffix);
+}
+
+static void append_options(ff_text *command, const ff_options *o, int64_t seq) {
+    ff_text_printf(command, " --seq %lld", (long long)seq);
+    if (o->gbs_sequences > 0)
+        ff_text_printf(command, " --gbs %lldseq", (long long)o->gbs_sequences);
+    else
+        append_tokens(command, "--gbs", o->gbs_tokens);
+    if (o->profile != NULL) {
+        ff_text_append(command, " --profile");
+        append_word(command, o->profile);
+    }
+    if (o->recipe >= 0)
+        ff_text_printf(command, " --recipe %s", ff_recipe_name((ff_recipe)o->recipe));
+    if (o->imbalance != 1.0)
+        ff_text_printf(command, " --imbalance %g", o->imbalance);
+}
+
+/* The command that explains the first plan, as it can be pasted. */
+static void next_facts(ff_session *s, const ff_inputs *inputs) {
+    const ff_fact *plans = ff_fact_find(ff_facts_root(s->facts), "plans");
+    if (plans == NULL || plans->first == NULL)
+        return;
+    bool lesson = inputs->job.ledger == FF_LEDGER_LESSON;
+    ff_text command = {0};
+    ff_text_append(&command, "fivefold explain");
+    append_word(&command, word(s, 1));
+    append_word(&command, word(s, 2));
+    append_word(&command, ff_fact_text(plans->first, "layout"));
+    ff_text_append(&command, lesson ? " lesson" : "");
+    append_options(&command, &s->arguments->options, inputs->job.seq);
+    ff_facts_open_list(s->facts, "next");
+    ff_facts_open_record(s->facts, NULL);
+    ff_facts_add_text(s->facts, "text", "%s", ff_text_bytes(&command));
+    ff_facts_close(s->facts);
+    ff_facts_close(s->facts);
+    ff_text_free(&command);
+}
+
 static ff_status run_plan(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     if (o->gbs_tokens == 0 && o->gbs_sequences == 0)
@@ -65,6 +129,7 @@ static ff_status run_plan(ff_session *s) {
         return status;
     ff_plan_facts(set, elapsed_s, s->facts);
     ff_inputs_facts(inputs, s->facts);
+    next_facts(s, inputs);
     ff_plan_free(set);
     return status;
 }
@@ -231,6 +296,41 @@ static ff_status run_show(ff_session *s) {
     return refuse_subject(s);
 }
 
+/* Reads every file, so that what is wrong with any of them is reported. */
+static ff_status add_tables(ff_session *s, ff_validation *validation) {
+    ff_status worst = FF_OK;
+    for (int i = 1; i < s->arguments->count; i++) {
+        const char *text;
+        size_t length;
+        ff_status status = ff_file_read(s->arena, word(s, i), s->findings, &text, &length);
+        if (status == FF_OK)
+            status = ff_validation_add(validation, word(s, i), text, length, s->findings);
+        worst = status > worst ? status : worst;
+    }
+    return worst;
+}
+
+static ff_status run_validate(ff_session *s) {
+    static const char *const qualities[] = {"good", "suspect", "all"};
+    const ff_options *o = &s->arguments->options;
+    ff_profile *profile = NULL;
+    if (o->profile != NULL) {
+        const char *source;
+        profile = FF_ARENA_NEW(s->arena, ff_profile);
+        ff_status status = ff_input_profile(o->profile, s->arena, s->findings, profile, &source);
+        if (status != FF_OK)
+            return status;
+    }
+    ff_validate_options options = {
+        .by = o->by, .classes = o->classes, .quality = qualities[o->quality], .worst = o->worst};
+    ff_validation *validation = ff_validation_create(profile);
+    ff_status status = add_tables(s, validation);
+    if (status == FF_OK)
+        status = ff_validation_run(validation, &options, s->findings, s->facts);
+    ff_validation_free(validation);
+    return status;
+}
+
 static ff_status run_version(ff_session *s) {
     ff_text_printf(s->plain, "fivefold %s\n", FF_VERSION);
     return FF_OK;
@@ -261,6 +361,12 @@ static const ff_command table[] = {
      "rule "
      "or schedule with a NAME.",
      "show schedule 1f1b pp=4 microbatches=8", run_show, ff_render_document},
+    {"validate", FF_COMMAND_VALIDATE, "FILE...", 1, FF_MOST_ARGUMENTS,
+     "hold predictions against published runs",
+     "Reads tables of measured training runs (CSV, the columns of validation/README.md), predicts "
+     "every row with the profile of its software stack, and prints the errors of step time, peak "
+     "memory, fit verdicts and ranking, beside what one fitted efficiency would do.",
+     "validate validation/papers.csv --by stack", run_validate, ff_render_validation},
     {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",
      "`help layout` lists the keys of a layout.", "help plan", ff_help_run, NULL},
     {"version", FF_COMMAND_VERSION, "", 0, 0, "print the version", "", "version", run_version,

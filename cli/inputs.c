@@ -113,26 +113,33 @@ static void report_unknown_profile(const char *name, ff_diagnostics *findings) {
         ff_report_help(findings, "fivefold show profiles lists them; a file works too");
 }
 
-static ff_status read_profile(const ff_options *options, const ff_cluster *cluster, ff_arena *arena,
-                              ff_diagnostics *findings, ff_inputs *inputs) {
-    const char *name = options->profile;
+ff_status ff_input_profile(const char *argument, ff_arena *arena, ff_diagnostics *findings,
+                           ff_profile *profile, const char **source) {
     const ff_field *root = NULL;
-    if (name != NULL && (ff_path_look(name) == FF_PATH_FILE || looks_like_path(name))) {
-        inputs->profile_source = ff_arena_printf(arena, "file %s", name);
-        ff_status status = read_fields(name, arena, findings, &root);
+    if (ff_path_look(argument) == FF_PATH_FILE || looks_like_path(argument)) {
+        *source = ff_arena_printf(arena, "file %s", argument);
+        ff_status status = read_fields(argument, arena, findings, &root);
         if (status != FF_OK)
             return status;
-        return ff_profile_from_fields(root, ff_path_stem(arena, name), findings, &inputs->profile);
+        return ff_profile_from_fields(root, ff_path_stem(arena, argument), findings, profile);
     }
-    inputs->profile_source = name == NULL ? "default" : "preset";
-    if (name == NULL)
-        name = ff_profile_default(cluster);
-    root = ff_preset_tree(ff_arena_printf(arena, "profiles/%s", name));
+    *source = "preset";
+    root = ff_preset_tree(ff_arena_printf(arena, "profiles/%s", argument));
     if (root == NULL) {
-        report_unknown_profile(name, findings);
+        report_unknown_profile(argument, findings);
         return FF_INVALID;
     }
-    return ff_profile_from_fields(root, name, findings, &inputs->profile);
+    return ff_profile_from_fields(root, argument, findings, profile);
+}
+
+static ff_status read_profile(const ff_options *options, const ff_cluster *cluster, ff_arena *arena,
+                              ff_diagnostics *findings, ff_inputs *inputs) {
+    const char *name = options->profile == NULL ? ff_profile_default(cluster) : options->profile;
+    ff_status status =
+        ff_input_profile(name, arena, findings, &inputs->profile, &inputs->profile_source);
+    if (options->profile == NULL)
+        inputs->profile_source = "default";
+    return status;
 }
 
 static ff_status settle_seq(const ff_options *options, ff_diagnostics *findings, ff_job *job) {
@@ -151,6 +158,20 @@ static ff_status settle_seq(const ff_options *options, ff_diagnostics *findings,
     return FF_OK;
 }
 
+/* A batch in sequences may be within its limit and yet too many tokens. */
+static ff_status settle_batch(const ff_options *options, ff_diagnostics *findings, ff_job *job) {
+    job->gbs_tokens = options->gbs_tokens;
+    if (options->gbs_sequences == 0)
+        return FF_OK;
+    job->gbs_tokens = ff_mul(options->gbs_sequences, job->seq);
+    if (job->gbs_tokens <= FF_LARGEST_BATCH_TOKENS)
+        return FF_OK;
+    ff_report(findings, FF0403, FF_NOWHERE,
+              "--gbs %lldseq: of %lld tokens each is out of all proportion",
+              (long long)options->gbs_sequences, (long long)job->seq);
+    return FF_INVALID;
+}
+
 ff_status ff_inputs_read(const char *model, const char *cluster, const ff_options *options,
                          ff_arena *arena, ff_diagnostics *findings, ff_inputs *inputs) {
     ff_job *job = &inputs->job;
@@ -164,9 +185,10 @@ ff_status ff_inputs_read(const char *model, const char *cluster, const ff_option
     status = worse(status, of_cluster);
     if (status != FF_OK)
         return status;
+    status = settle_batch(options, findings, job);
+    if (status != FF_OK)
+        return status;
     job->profile = &inputs->profile;
-    job->gbs_tokens =
-        options->gbs_sequences > 0 ? ff_mul(options->gbs_sequences, job->seq) : options->gbs_tokens;
     job->gbs_exact = options->gbs_exact;
     job->recipe_given = options->recipe >= 0;
     if (job->recipe_given)

@@ -23,6 +23,8 @@ ff_status ff_input_model(const char *argument, ff_arena *arena, ff_diagnostics *
                          ff_model *model, const char **source);
 ff_status ff_input_cluster(const char *argument, ff_arena *arena, ff_diagnostics *findings,
                            ff_cluster *cluster, const char **source);
+ff_status ff_input_profile(const char *argument, ff_arena *arena, ff_diagnostics *findings,
+                           ff_profile *profile, const char **source);
 /* Everything; what is wrong in model, cluster and options is reported together. */
 ff_status ff_inputs_read(const char *model, const char *cluster, const ff_options *options,
                          ff_arena *arena, ff_diagnostics *findings, ff_inputs *inputs);

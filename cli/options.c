@@ -31,12 +31,14 @@ typedef struct option_row {
 
 enum {
     JOB = FF_COMMAND_PLAN | FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN,
-    DATA = JOB | FF_COMMAND_SHOW,
+    VALIDATE = FF_COMMAND_VALIDATE,
+    DATA = JOB | FF_COMMAND_SHOW | FF_COMMAND_VALIDATE,
     ANY = DATA | FF_COMMAND_HELP | FF_COMMAND_VERSION,
     PLAN = FF_COMMAND_PLAN,
 };
 
 static const char *const forms[] = {"text", "json", "csv", NULL};
+static const char *const qualities[] = {"good", "suspect", "all", NULL};
 static const char *const colours[] = {"auto", "always", "never", NULL};
 static const char *const ledgers[] = {"full", "lesson", NULL};
 static const char *const objectives[] = {"tokens", "memory", "devices", NULL};
@@ -65,7 +67,7 @@ static const option_row table[] = {
         "sizes to try, such as tp=1,2,4; may be given once a dimension"),
     ROW("ledger", 0, "LEDGER", JOB, VALUE_CHOICE, ledger, ledgers,
         "memory by the full ledger or by the lesson's coarse one"),
-    ROW("profile", 0, "NAME|FILE", JOB, VALUE_TEXT, profile, NULL,
+    ROW("profile", 0, "NAME|FILE", JOB | VALIDATE, VALUE_TEXT, profile, NULL,
         "constants of a software stack; left out: by the devices' generation"),
     ROW("recipe", 0, "NAME", JOB, VALUE_RECIPE, recipe, NULL,
         "precision of every layout: bf16-megatron, fp8-te, ..."),
@@ -73,6 +75,14 @@ static const option_row table[] = {
         "room below which a fit is tight (4GiB); left out: 5% or 3 GiB, the larger"),
     ROW("imbalance", 0, "FACTOR", JOB, VALUE_FACTOR, imbalance, NULL,
         "tokens of the busiest expert rank over the mean (1)"),
+    ROW("by", 0, "COLUMN", VALIDATE, VALUE_TEXT, by, NULL,
+        "groups to score: source, stack, class, gpu, field or any column (source)"),
+    ROW("class", 0, "CLASSES", VALIDATE, VALUE_TEXT, classes, NULL,
+        "only rows of these: dense,moe,dense-incomplete,moe-incomplete"),
+    ROW("quality", 0, "WHICH", VALIDATE, VALUE_CHOICE, quality, qualities,
+        "only rows of this quality (good), or all"),
+    ROW("worst", 0, "N", VALIDATE, VALUE_COUNT, worst, NULL,
+        "show the N worst rows term by term"),
     ROW("output", 'o', "FORM", DATA, VALUE_CHOICE, form, forms, "text, json or csv"),
     ROW("color", 0, "WHEN", ANY, VALUE_CHOICE, colour, colours, "auto, always or never"),
     ROW("quiet", 'q', NULL, ANY, VALUE_FLAG, quiet, NULL, "no notes and warnings"),
@@ -122,13 +132,12 @@ static bool read_positive(reading *r, const option_row *row, const char *value, 
 }
 
 static bool read_batch(reading *r, const option_row *row, const char *value) {
-    const int64_t most = INT64_C(1000000000000000);
     const char *digits = value;
     int64_t count;
     bool sequences = take_suffix(r, &digits, "seq");
     if (!ff_parse_count(digits, &count) || count < 1)
         return refuse(r, row, value, "needs tokens (4M, 4Mi) or sequences (1024seq)");
-    if (count > most)
+    if (count > FF_LARGEST_BATCH_TOKENS)
         return refuse(r, row, value, "is out of all proportion");
     r->options->gbs_tokens = sequences ? 0 : count;
     r->options->gbs_sequences = sequences ? count : 0;
@@ -322,7 +331,7 @@ static bool settle(reading *r, const seen *s, unsigned command, const char *comm
 }
 
 static ff_options defaults(void) {
-    return (ff_options){.top = 5, .recipe = -1, .imbalance = 1.0};
+    return (ff_options){.by = "source", .top = 5, .recipe = -1, .imbalance = 1.0};
 }
 
 static ff_status refuse_many(ff_diagnostics *findings) {

@@ -21,6 +21,7 @@ typedef enum ff_command_bit {
     FF_COMMAND_SHOW = 8,
     FF_COMMAND_HELP = 16,
     FF_COMMAND_VERSION = 32,
+    FF_COMMAND_VALIDATE = 64,
 } ff_command_bit;
 
 typedef enum ff_form { FF_FORM_TEXT, FF_FORM_JSON, FF_FORM_CSV } ff_form;
@@ -37,10 +38,14 @@ typedef struct ff_options {
     int recipe; /* -1 = not given, else ff_recipe */
     int64_t margin_bytes;
     double imbalance;
+    const char *by, *classes;
+    int quality; /* enum, by its table of words */
+    int64_t worst;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;
 
 enum { FF_MOST_ARGUMENTS = 64 };
+#define FF_LARGEST_BATCH_TOKENS INT64_C(1000000000000000)
 
 typedef struct ff_arguments {
     const char *word[FF_MOST_ARGUMENTS];

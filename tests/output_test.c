@@ -563,7 +563,7 @@ static void check_shows_first_worst_and_last_stage(void **state) {
         "       +9                                                              no larger\n"
         "       15     20.0          -          -            -        -   40.0\n"
         "\n"
-        "1 warning; not launched as it stands\n");
+        "1 warning, does not fit; not launched as it stands\n");
     ff_text_free(&out);
     ff_facts_free(facts);
 }

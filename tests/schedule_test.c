@@ -115,6 +115,38 @@ static void test_lists_and_summaries(void **state) {
     for_every_shape(check_list);
 }
 
+/* What each chunk holds after the last warm-up forward and one more; the chunks make the whole. */
+static void check_chunks(const ff_schedule_shape *shape) {
+    ff_schedule *schedule = ff_schedule_create(shape);
+    for (int32_t stage = 0; stage < shape->stages; stage++) {
+        int64_t actions, held[MOST_CHUNKS] = {0}, sum = 0;
+        int64_t left = ff_schedule_in_flight(shape, stage);
+        const ff_action *list = ff_schedule_actions(schedule, stage, &actions);
+        for (int64_t i = 0; i < actions && left > 0; i++) {
+            assert_int_not_equal(list[i].kind, FF_ACTION_BACKWARD);
+            if (list[i].kind != FF_ACTION_FORWARD)
+                continue;
+            held[list[i].chunk]++;
+            left--;
+        }
+        for (int32_t chunk = 0; chunk < shape->chunks; chunk++) {
+            int64_t of_chunk = ff_schedule_in_flight_of_chunk(shape, stage, chunk);
+            if (of_chunk != held[chunk])
+                fail_msg("p %d v %d m %d u %d stage %d chunk %d: %lld, held %lld", shape->stages,
+                         shape->chunks, shape->microbatches, shape->group, stage, chunk,
+                         (long long)of_chunk, (long long)held[chunk]);
+            sum += of_chunk;
+        }
+        assert_int_equal(sum, ff_schedule_in_flight(shape, stage));
+    }
+    ff_schedule_free(schedule);
+}
+
+static void test_in_flight_of_chunks(void **state) {
+    (void)state;
+    for_every_shape(check_chunks);
+}
+
 /* Equal stages, no transfer time: the bubble ratio and the span estimate are exact, whatever F:B.
  */
 static void check_equal_span(const ff_schedule_shape *shape) {
@@ -246,6 +278,31 @@ static void test_span_by_hand(void **state) {
 }
 
 /* --- golden lists and published numbers --- */
+
+/* A stage much slower than all below it, few microbatches: it works without a pause, and the span
+ * is never below the work of the slowest stage. */
+static void test_span_covers_the_work(void **state) {
+    (void)state;
+    uint64_t seed = 99;
+    const double alone_f[2] = {1, 0.02}, alone_b[2] = {2, 0.04};
+    ff_schedule_shape two = {FF_SCHEDULE_1F1B, 2, 1, 2, 0};
+    assert_true(fabs(ff_schedule_span_estimate(&two, alone_f, alone_b, 0) - 6) < EXACT);
+    for (int times = 0; times < 3000; times++) {
+        int p = random_between(&seed, 1, 8), v = p > 1 ? random_between(&seed, 1, 3) : 1;
+        int m = v > 1 ? p * random_between(&seed, 1, 3) : random_between(&seed, 1, 12);
+        ff_schedule_shape shape = {v > 1 ? FF_SCHEDULE_INTERLEAVED : FF_SCHEDULE_1F1B, p, v, m, 0};
+        double forward_s[MOST_STAGES], backward_s[MOST_STAGES], work_s = 0;
+        for (int i = 0; i < p; i++) {
+            forward_s[i] = 0.01 + random_unit(&seed);
+            backward_s[i] = 0.01 + 2 * random_unit(&seed);
+            work_s = fmax(work_s, m * (forward_s[i] + backward_s[i]));
+        }
+        double span_s = ff_schedule_span_estimate(&shape, forward_s, backward_s, 0);
+        if (span_s < work_s * (1 - 1e-12))
+            fail_msg("p %d v %d m %d: span %.6f of %.6f", p, v, m, span_s, work_s);
+        assert_true(ff_schedule_span_estimate(&shape, forward_s, backward_s, 0.1) >= span_s);
+    }
+}
 
 /* A stage's list as "F0 F1 B0"; chunks above 0 behind a dot, transfers as "<0" in and ">0" out. */
 static char *list_text(const ff_schedule_shape *shape, int32_t stage, bool transfers) {
@@ -470,7 +527,9 @@ static void test_drawing_fits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_and_summaries),
+        cmocka_unit_test(test_in_flight_of_chunks),
         cmocka_unit_test(test_equal_spans),
+        cmocka_unit_test(test_span_covers_the_work),
         cmocka_unit_test(test_uneven_spans),
         cmocka_unit_test(test_span_by_hand),
         cmocka_unit_test(test_golden_lists),

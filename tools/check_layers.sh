@@ -30,7 +30,7 @@ cli'
 # Folders that see fewer than those above them: "folder: folders".
 narrow='engine: base mesh layout layer schedule program'
 # Public headers whose module is not called like them: "header=module".
-headers='diagnostics=base facts=base status=base version=base fivefold=cli'
+headers='diagnostics=base facts=base status=base version=base inputs=output fivefold=cli'
 # What src/ must not call or include, and where it may: the reader wraps a parser of files, the
 # engine runs processes.
 forbidden='printf fprintf vprintf vfprintf puts fputs fputc putc putchar perror exit _exit abort

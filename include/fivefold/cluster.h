@@ -24,8 +24,8 @@ typedef struct ff_device {
     int64_t processors; /* SMs or CUs; 0 = unknown */
     char link[24];      /* "NVLink4" */
     double link_wire_Bps, link_Bps;
-    double link_latency_s;    /* of one more ring step inside the domain */
-    bool link_switch;         /* any peer at full rate; false: a mesh of single links, or PCIe */
+    double link_latency_s; /* of one more ring step inside the domain */
+    bool link_switch; /* any peer at full rate (a switch, PCIe); false: a mesh, a link a peer */
     bool in_switch_reduction; /* NVLS */
     int64_t domain_devices;   /* usual size; more than node_devices where the link joins hosts */
     int64_t node_devices;     /* in one usual host */

@@ -102,6 +102,9 @@ typedef struct ff_layer_list {
 /* What the software stack's kernels are like, as far as memory and traffic go. */
 typedef struct ff_kernels {
     bool flash_attention;  /* scores never reach memory */
+    bool flash_2;          /* the kernels of 2023 on; the first ones reach half of their rate */
+    bool fused_softmax;    /* without flash: scale, mask and softmax in one kernel */
+    bool fused_rope;       /* one pass over queries and keys; eager ones take five */
     bool fused_norm;       /* an eager norm keeps an fp32 copy: 4h more */
     bool fused_activation; /* an eager SwiGLU keeps silu(gate) too: 2f more */
     bool fused_loss;       /* cross-entropy in place: 6 bytes a logit instead of 10 */
@@ -140,7 +143,7 @@ FF_API void ff_embedding_build(const ff_model *model, const ff_layer_shape *shap
 /* Final norm, head and loss, on the last stage. */
 FF_API void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list);
 /* What a multi-token-prediction block does beside its decoder layer and its pass through the head:
- * two norms and the projection of [hidden, embedding] from 2h to h. */
+ * the lookup, two norms and the projection of [hidden, embedding] from 2h to h. */
 FF_API void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list);
 
 /* Bytes of the kept tensors that wait for B / for W (kept from F on). */
@@ -175,11 +178,13 @@ typedef struct ff_shard_params {
 
 FF_API ff_shard_params ff_layer_shard_params(const ff_model *model, int kind, int64_t tp,
                                              int64_t ep, int64_t etp);
-/* Embedding and positions / final norm and head. `holds_tied_copy`: the last stage of pp > 1 with
- * tied weights holds a copy of the embedding. */
+/* Embedding and positions / final norm and head. `last_of_several`: the last stage of pp > 1, which
+ * holds a copy of the embedding where it is needed there: as the head's weight (tied), or to look
+ * up the tokens of multi-token prediction. */
 FF_API ff_shard_params ff_first_shard_params(const ff_model *model, int64_t tp);
 FF_API ff_shard_params ff_last_shard_params(const ff_model *model, int64_t tp,
-                                            bool holds_tied_copy);
+                                            bool last_of_several);
+FF_API bool ff_needs_embedding_copy(const ff_model *model);
 FF_API ff_shard_params ff_mtp_shard_params(const ff_model *model, int64_t tp, int64_t ep,
                                            int64_t etp);
 

@@ -1,10 +1,11 @@
 /* The ledger: bytes on one rank of a pipeline stage, by category, from the program.
  *
- *   weights, gradients, optimizer   state of the stage's weights, each part divided by what shards
- * it activations                     kept from forward to backward, times what is in flight, and
- * the working set of the layer that runs (rebuilt tensors included) buffers gathered layers and
- * gradients (ZeRO-3), buckets, pipeline transfers, logits and loss runtime context, communicators,
- * workspaces, fragmentation
+ *   weights, gradients, optimizer   state of the stage's weights, each part divided by its shards
+ *   activations                     kept from forward to backward, times what is in flight, and the
+ *                                   working set of the layer that runs (rebuilt tensors included)
+ *   buffers                         gathered layers and gradients (ZeRO-3), buckets, pipeline
+ *                                   transfers, logits and loss
+ *   runtime                         context, communicators, workspaces, fragmentation
  *
  * Formulas: MODEL.md D. A closed form; counts come from program/ and schedule/. */
 #ifndef FIVEFOLD_MEMORY_H
@@ -57,10 +58,11 @@ FF_API const char *ff_verdict_name(ff_verdict verdict);
 FF_API ff_verdict ff_ledger_verdict(int64_t peak_bytes, int64_t capacity_bytes,
                                     int64_t margin_bytes);
 
-/* Communicators of more than one rank that a layout makes on a rank. */
-FF_API int ff_ledger_communicators(const ff_layout *layout);
+/* Communicators of more than one rank that a layout makes on a rank; those of the expert grid only
+ * for a model with experts. */
+FF_API int ff_ledger_communicators(const ff_model *model, const ff_layout *layout);
 
-/* The largest tensors alive at a stage's peak. */
+/* The largest tensors alive at a stage's peak, largest first; all of them add up to its total. */
 typedef struct ff_live_tensor {
     const char *name;
     int64_t bytes;

@@ -7,8 +7,8 @@
  * is every rank that differs from a given one in those axes only; it is a pure function of mesh,
  * set and rank.
  *
- *     rank = sum over axes of coordinate * stride        tp=2,cp=1,dp=2,pp=2:  rank 5 = tp 1, dp 0,
- * pp 1
+ *     rank = sum over axes of coordinate * stride
+ *     tp=2,cp=1,dp=2,pp=2:  rank 5 is tp 1, dp 0, pp 1
  *
  * Invariants: rank -> coordinates -> rank is the identity; the groups of one set of axes are
  * disjoint and cover the world; both grids have the same pp coordinate for every rank. */

@@ -110,7 +110,7 @@ FF_API int ff_count_operator(const ff_operator *op, int64_t times, ff_count *cou
 FF_API int64_t ff_bucket_count(int64_t params, int64_t ranks);
 
 /* The reductions at the step's end, before the optimizer, as operators: gradients of replicated
- * weights over TP (SP), the tied embedding over first and last stage, the gradient norm. */
+ * weights over TP (SP), the embedding and its copy over first and last stage, the gradient norm. */
 enum { FF_MOST_STEP_OPERATORS = 4 };
 FF_API int ff_program_step_operators(const ff_model *model, const ff_layout *layout, int64_t stage,
                                      int64_t replicated_params, ff_operator *ops);

@@ -3,9 +3,10 @@
  *
  * A document is a record with
  *     title     text
- *     sections  [ { heading, blocks: [ {text} | {label, text} | {drawing}
- *                                    | {table: {columns: [{key,label}], rows: [ {key: value} ]}} ]
- * } ] Invariant: every open is closed; opening outside a list needs a name. */
+ *     sections  [ { heading, blocks: [ block ... ] } ]
+ *     block     {text}, {label, text}, {drawing}, or
+ *               {table: {columns: [ {key, label} ], rows: [ {key: value} ]}}
+ * Invariant: every open is closed; opening outside a list needs a name. */
 #ifndef FF_BASE_FACT_H
 #define FF_BASE_FACT_H
 

@@ -2,8 +2,8 @@
  *
  *     nodes: 16
  *     devices_per_node: 8                      # left out: the device's usual node
- *     device: h100-80gb-sxm                    # or {like: h100-80gb-sxm, memory_GiB: 94}, or
- * figures network: {nics_per_node: 8, nic_Gbps: 400, oversubscription: 2, pod_devices: 64}
+ *     device: h100-80gb-sxm                    # or {like: h100-80gb-sxm, memory_GiB: 94}
+ *     network: {nics_per_node: 8, nic_Gbps: 400, oversubscription: 2, pod_devices: 64}
  *     domain_devices: 8                        # left out: the link's usual size
  *     link_GBps: 340                           # the link's figures may be set here as well
  *

@@ -88,12 +88,17 @@ static double link_Bps(const ff_cost *cost, const ff_reach *reach) {
     return full * (1 - cost->physics.small_group_loss / (inside * inside));
 }
 
-double ff_reach_Bps(const ff_cluster *cluster, const ff_reach *reach) {
-    double inner = cluster->tier[FF_TIER_DOMAIN].Bps;
+/* A ring is as fast as its slowest link: between domains `inside` ranks share what their adapters
+ * offer. */
+static double ring_Bps(const ff_cost *cost, const ff_reach *reach) {
     if (reach->domains <= 1)
-        return inner;
-    double outer = (double)reach->inside * outer_tier(cluster, reach)->Bps;
-    return reach->inside > 1 ? smaller(inner, outer) : outer;
+        return link_Bps(cost, reach);
+    double outer = (double)reach->inside * outer_tier(cost->cluster, reach)->Bps;
+    return reach->inside > 1 ? smaller(link_Bps(cost, reach), outer) : outer;
+}
+
+static double ramp_bytes(const ff_cost *cost, const ff_reach *reach) {
+    return reach->domains <= 1 ? cost->physics.link_ramp_bytes : cost->physics.network_ramp_bytes;
 }
 
 /* Bytes that take as long at full rate: a message of `ramp` bytes reaches half of it. */
@@ -106,11 +111,8 @@ static double ring_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
     const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
     const ff_tier *outer = outer_tier(cost->cluster, reach);
     double n = (double)reach->ranks, domains = (double)reach->domains;
-    bool inside_only = reach->domains <= 1;
-    double rate = inside_only ? link_Bps(cost, reach) : ff_reach_Bps(cost->cluster, reach);
-    double ramp = inside_only ? cost->physics.link_ramp_bytes : cost->physics.network_ramp_bytes;
     double steps_s = (n - domains) * inner->latency_s + (domains - 1) * outer->latency_s;
-    return steps_s + ramped((n - 1) / n * bytes, ramp) / rate;
+    return steps_s + ramped((n - 1) / n * bytes, ramp_bytes(cost, reach)) / ring_Bps(cost, reach);
 }
 
 /* Gather inside each domain and between domains apart: fewer steps over the slow tier. */
@@ -133,10 +135,9 @@ static double gather_s(const ff_cost *cost, const ff_reach *reach, double bytes)
 static double tree_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
     const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
     const ff_tier *outer = outer_tier(cost->cluster, reach);
-    double rate = ff_reach_Bps(cost->cluster, reach);
     double steps_s = 2 * ((double)(reach->inside - 1) * inner->latency_s +
                           log2((double)reach->domains) * outer->latency_s);
-    return steps_s + ramped(2 * bytes, cost->physics.network_ramp_bytes) / rate;
+    return steps_s + ramped(2 * bytes, ramp_bytes(cost, reach)) / ring_Bps(cost, reach);
 }
 
 static double all_reduce_s(const ff_cost *cost, const ff_reach *reach, double bytes) {

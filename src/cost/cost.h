@@ -43,8 +43,6 @@ double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
 /* One call of a collective. */
 double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
                        double bytes);
-/* Bytes a second that a rank of the group sees between neighbours. */
-double ff_reach_Bps(const ff_cluster *cluster, const ff_reach *reach);
 
 typedef enum ff_exposure {
     FF_EXPOSED_TP,

@@ -11,6 +11,7 @@
 #include "cost/cost.h"
 
 #include "base/number.h"
+#include <math.h>
 
 typedef struct tile {
     int64_t rows, columns;
@@ -46,9 +47,7 @@ static double tiled_s(const ff_operator *op, const tile *t, double processors, d
                       double depth) {
     double count = (double)ff_ceil_div(op->m, t->rows) * (double)ff_ceil_div(op->n, t->columns) *
                    (double)op->batch;
-    double waves = count / processors;
-    double whole = (double)(int64_t)waves;
-    waves = waves > whole ? whole + 1 : whole;
+    double waves = ceil(count / processors);
     double tile_flop = 2.0 * (double)(t->rows * t->columns) * ((double)op->k + depth);
     return waves * tile_flop / (rate / processors * t->rate);
 }

@@ -1,6 +1,8 @@
 /* Profiles and physics from fields, with the range in which each constant is plausible. */
 #include "cost/profile.h"
 
+#include "presets/presets.h"
+
 #include "base/fact.h"
 #include "base/text.h"
 #include "layout/recipe.h"
@@ -47,6 +49,9 @@ static const struct flag {
     size_t offset;
 } flags[] = {
     {"flash_attention", offsetof(ff_kernels, flash_attention)},
+    {"flash_2", offsetof(ff_kernels, flash_2)},
+    {"fused_softmax", offsetof(ff_kernels, fused_softmax)},
+    {"fused_rope", offsetof(ff_kernels, fused_rope)},
     {"fused_norm", offsetof(ff_kernels, fused_norm)},
     {"fused_activation", offsetof(ff_kernels, fused_activation)},
     {"fused_loss", offsetof(ff_kernels, fused_loss)},
@@ -95,7 +100,7 @@ static void read_kernels(const ff_field *root, ff_diagnostics *findings, ff_prof
 ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diagnostics *findings,
                                  ff_profile *profile) {
     int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
-    const char *known[CONSTANTS + SIZES + 4] = {0}, *about = "";
+    const char *known[CONSTANTS + SIZES + 5] = {0}, *about = "";
     *profile = (ff_profile){0};
     ff_copy_text(profile->name, sizeof profile->name, name);
     if (root->kind != FF_FIELD_MAP) {
@@ -112,6 +117,7 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
     for (int i = 0; i < SIZES; i++)
         known[count++] = sizes[i].key;
     known[count++] = "about";
+    known[count++] = "default_for";
     known[count++] = "kernels";
     known[count++] = "evidence";
     ff_field_report_unknown(root, known, findings);
@@ -119,7 +125,18 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
 }
 
 const char *ff_profile_default(const ff_cluster *cluster) {
-    return strcmp(cluster->device.generation, "volta") == 0 ? "megatron-2021" : "megatron-core";
+    const char *path, *otherwise = "";
+    for (int n = 0; (path = ff_preset_path("profiles/", n)) != NULL; n++) {
+        const ff_field *generations = ff_field_find(ff_preset_tree(path), "default_for");
+        for (const ff_field *g = generations == NULL ? NULL : generations->first; g != NULL;
+             g = g->next) {
+            if (strcmp(g->text, cluster->device.generation) == 0)
+                return path + strlen("profiles/");
+            if (strcmp(g->text, "other") == 0)
+                otherwise = path + strlen("profiles/");
+        }
+    }
+    return otherwise;
 }
 
 void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
@@ -138,44 +155,70 @@ void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
 
 /* ---- physics ---- */
 
-static const struct share {
+#define SHARE(key, member)                                                                         \
+    { key, offsetof(ff_physics, member), 1, 0.01, 1 }
+
+static const struct figure {
     const char *key;
     size_t offset;
-    double factor;
-} shares[] = {
-    {"gemm_fp32", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP32]), 1},
-    {"gemm_fp16", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP16]), 1},
-    {"gemm_bf16", offsetof(ff_physics, gemm_ratio[FF_DTYPE_BF16]), 1},
-    {"gemm_fp8", offsetof(ff_physics, gemm_ratio[FF_DTYPE_FP8]), 1},
-    {"attention_forward", offsetof(ff_physics, attention_forward_ratio), 1},
-    {"attention_backward", offsetof(ff_physics, attention_backward_ratio), 1},
-    {"memory", offsetof(ff_physics, memory_ratio), 1},
-    {"gemm_depth", offsetof(ff_physics, gemm_depth), 1},
-    {"link_ramp_MB", offsetof(ff_physics, link_ramp_bytes), 1e6},
-    {"network_ramp_MB", offsetof(ff_physics, network_ramp_bytes), 1e6},
-    {"small_group_loss", offsetof(ff_physics, small_group_loss), 1},
-    {"in_switch", offsetof(ff_physics, in_switch_ratio), 1},
+    double factor, least, most;
+} figures[] = {
+    SHARE("gemm_fp32", gemm_ratio[FF_DTYPE_FP32]),
+    SHARE("gemm_fp16", gemm_ratio[FF_DTYPE_FP16]),
+    SHARE("gemm_bf16", gemm_ratio[FF_DTYPE_BF16]),
+    SHARE("gemm_fp8", gemm_ratio[FF_DTYPE_FP8]),
+    SHARE("attention_forward", attention_forward_ratio),
+    SHARE("attention_backward", attention_backward_ratio),
+    SHARE("memory", memory_ratio),
+    SHARE("in_switch", in_switch_ratio),
+    {"small_group_loss", offsetof(ff_physics, small_group_loss), 1, 0, 3},
+    {"gemm_depth", offsetof(ff_physics, gemm_depth), 1, 0, 4096},
+    {"link_ramp_MB", offsetof(ff_physics, link_ramp_bytes), 1e6, 0, 1000},
+    {"network_ramp_MB", offsetof(ff_physics, network_ramp_bytes), 1e6, 0, 1000},
 };
+enum { FIGURES = sizeof figures / sizeof *figures };
 
-/* A generation's own figure, else the common one. */
+static void report_strangers(const ff_field *map, ff_diagnostics *findings) {
+    const char *known[FIGURES + 2] = {"source"};
+    for (int i = 0; i < FIGURES; i++)
+        known[i + 1] = figures[i].key;
+    ff_field_report_unknown(map, known, findings);
+}
+
+/* The first of the maps that says something decides. */
+static void read_figure(const ff_field *const maps[3], const struct figure *figure,
+                        ff_diagnostics *findings, ff_physics *physics) {
+    double value;
+    for (int i = 0; i < 3; i++) {
+        if (maps[i] == NULL || ff_field_find(maps[i], figure->key) == NULL)
+            continue;
+        if (ff_field_get_real(maps[i], figure->key, figure->least, figure->most, findings, &value))
+            *(double *)((char *)physics + figure->offset) = value * figure->factor;
+        return;
+    }
+    ff_field_report_missing(maps[2], figure->key, findings);
+}
+
+/* A generation's own figure, else the common one, else that of other generations (a format that
+ * this generation's entry does not know). */
 ff_status ff_physics_from_fields(const ff_field *root, const char *generation,
                                  ff_diagnostics *findings, ff_physics *physics) {
-    const ff_field *all = ff_field_find(root, "generations"),
-                   *common = ff_field_find(root, "common");
+    int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
+    const ff_field *all = ff_field_find(root, "generations");
+    const ff_field *common = ff_field_find(root, "common");
+    const ff_field *other = all == NULL ? NULL : ff_field_find(all, "other");
     const ff_field *own = all == NULL ? NULL : ff_field_find(all, generation);
-    if (own == NULL && all != NULL)
-        own = ff_field_find(all, "other");
     *physics = (ff_physics){0};
-    if (own == NULL || common == NULL) {
+    if (common == NULL || other == NULL) {
         ff_report(findings, FF0110, root->where, "no physics for devices of generation \"%s\"",
                   generation);
         return FF_INVALID;
     }
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
-        double value;
-        if (ff_field_get_real(own, shares[i].key, 0, 1e6, findings, &value) ||
-            ff_field_get_real(common, shares[i].key, 0, 1e6, findings, &value))
-            *(double *)((char *)physics + shares[i].offset) = value * shares[i].factor;
-    }
-    return FF_OK;
+    const ff_field *maps[3] = {own, common, other};
+    for (int i = 0; i < FIGURES; i++)
+        read_figure(maps, &figures[i], findings, physics);
+    for (int i = 0; i < 3; i++)
+        if (maps[i] != NULL)
+            report_strangers(maps[i], findings);
+    return ff_diagnostics_count_of(findings, FF_ERROR) > errors_before ? FF_INVALID : FF_OK;
 }

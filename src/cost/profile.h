@@ -42,7 +42,8 @@ typedef struct ff_physics {
     double in_switch_ratio; /* share of 1/B that an in-switch all-reduce reaches */
 } ff_physics;
 
-/* FF_INVALID only when the preset data has no entry at all. */
+/* FF_INVALID when the data has no common entry, a figure is missing or out of its range, or a key
+ * is unknown. `findings` must be a list. */
 ff_status ff_physics_from_fields(const ff_field *root, const char *generation,
                                  ff_diagnostics *findings, ff_physics *physics);
 

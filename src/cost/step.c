@@ -68,27 +68,30 @@ typedef struct sync_time {
     bool gathers_before_forward;
 } sync_time;
 
+/* Weights of a stage go unit by unit (of their mean size) or in buckets, as in the program. */
 static double params_s(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
-                       const ff_sync *sync, int64_t params, bool expert, double *slices) {
+                       const ff_sync *sync, int64_t params, bool expert, int64_t units,
+                       double *slices) {
     ff_operator op;
     if (!ff_program_sync_operator(layout, sync, params, expert, &op))
         return 0;
     ff_reach reach = ff_reach_of_operator(reaches, &op);
-    double count = (double)ff_bucket_count(params, expert ? layout->edp : layout->dp * layout->cp);
+    int64_t buckets = ff_bucket_count(params, expert ? layout->edp : layout->dp * layout->cp);
+    double count = (double)(sync->by_layer ? units : buckets);
     double bytes = (double)op.elements * op.element_bytes;
     *slices = larger(*slices, count);
     return count * ff_collective_s(cost, &reach, op.collective, bytes / count);
 }
 
 static sync_time sync_time_of(const ff_cost *cost, const ff_layout *layout,
-                              const ff_reaches *reaches, ff_shard_params params) {
+                              const ff_reaches *reaches, ff_shard_params params, int64_t units) {
     sync_time t = {0};
     ff_sync syncs[FF_MOST_SYNCS];
     int count = ff_program_syncs(cost->model, layout, syncs);
     for (int i = 0; i < count; i++) {
         double slices = 1;
-        double s = params_s(cost, layout, reaches, &syncs[i], params.dense, false, &slices) +
-                   params_s(cost, layout, reaches, &syncs[i], params.expert, true, &slices);
+        double s = params_s(cost, layout, reaches, &syncs[i], params.dense, false, units, &slices) +
+                   params_s(cost, layout, reaches, &syncs[i], params.expert, true, units, &slices);
         bool each = syncs[i].each_microbatch;
         if (syncs[i].of_weights)
             t.gathers_s += s * (each ? (double)layout->microbatches : 1);
@@ -113,16 +116,16 @@ static double left_s(const ff_cost *cost, double communication_s, double cover_s
 }
 
 static double exposed_dp_s(const ff_cost *cost, const ff_layout *layout, const stage_time *stage,
-                           const sync_time *t, int layers) {
+                           const sync_time *t, int64_t units) {
     const ff_profile *p = cost->profile;
-    double m = (double)layout->microbatches, units = layers > 0 ? layers : 1;
+    double m = (double)layout->microbatches;
     double backward_s = stage->backward_s * p->gradient_overlap_ratio;
     double forward_s = stage->forward_s * p->gather_overlap_ratio;
     double each_s = left_s(cost, t->before_forward_s, stage->forward_s) +
                     left_s(cost, t->before_backward_s + t->after_backward_s, stage->backward_s);
     double gather_s = left_s(cost, t->once_gather_s, forward_s);
     double gradient_s = left_s(cost, t->once_gradient_s, backward_s);
-    double ends_s = t->slice_s + (t->before_forward_s + t->before_backward_s) / units;
+    double ends_s = t->slice_s + (t->before_forward_s + t->before_backward_s) / (double)units;
     double all_s = m * (t->before_forward_s + t->before_backward_s + t->after_backward_s) +
                    t->once_gather_s + t->once_gradient_s;
     double exposed_s = m * each_s + gather_s + gradient_s + ends_s;
@@ -165,11 +168,12 @@ static double transfer_s(const ff_cost *cost, const ff_layout *layout, const ff_
                            (double)op.elements * op.element_bytes);
 }
 
-static int stage_layers(const ff_layout *layout, int64_t stage) {
-    int layers = 0;
+/* What ZeRO-3 gathers one by one: layers and the ends. */
+static int64_t stage_units(const ff_layout *layout, int64_t stage) {
+    int64_t units = (stage == 0) + (stage == layout->pp - 1);
     for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
-        layers += layout->layers_of_chunk[chunk * layout->pp + stage];
-    return layers;
+        units += layout->layers_of_chunk[chunk * layout->pp + stage];
+    return ff_max(1, units);
 }
 
 static void fill_span(const ff_layout *layout, const stage_time *slowest, const double *forward_s,
@@ -195,14 +199,15 @@ void ff_step_time_of(const ff_cost *cost, const ff_layout *layout, const ff_reac
     *time = (ff_step_time){.transfer_s = transfer_s(cost, layout, reaches)};
     for (int64_t stage = 0; stage < layout->pp; stage++) {
         stage_time s = stage_time_of(cost, layout, blocks, stage);
-        sync_time sync = sync_time_of(cost, layout, reaches, stage_params[stage]);
+        int64_t units = stage_units(layout, stage);
+        sync_time sync = sync_time_of(cost, layout, reaches, stage_params[stage], units);
         forward_s[stage] = s.forward_s;
         backward_s[stage] = s.backward_s;
         if (stage == 0 || s.forward_s + s.backward_s > slowest.forward_s + slowest.backward_s) {
             slowest = s;
             time->slowest_stage = stage;
         }
-        dp_s = larger(dp_s, exposed_dp_s(cost, layout, &s, &sync, stage_layers(layout, stage)));
+        dp_s = larger(dp_s, exposed_dp_s(cost, layout, &s, &sync, units));
         adam_s = larger(adam_s, update_s(cost, layout, stage_params[stage]));
         time->gather_s = larger(time->gather_s, sync.gathers_s);
         time->gradient_s =

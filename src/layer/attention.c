@@ -260,6 +260,17 @@ static void qk_norm_forward(layer_view *view, const core *c) {
     list_save(view, &(saving){"qk norm input", elements, 0, 0, FF_PHASE_BACKWARD, "tp cp"});
 }
 
+/* The gate, and the gated output that the output projection reads beside what the core wrote. */
+static void save_gate(layer_view *view, const core *c) {
+    int64_t elements = output_elements(c);
+    if (!c->attention->output_gate)
+        return;
+    list_memory(view, "attention.output gate", FF_PHASE_FORWARD, 3.0 * (double)elements, 0);
+    list_save(view, &(saving){"attention gate", elements, 0, 0, FF_PHASE_BACKWARD, "tp cp"});
+    list_save(view, &(saving){"gated attention output", elements, view->shape->gemm_input_bytes, 0,
+                              FF_PHASE_WEIGHT, "tp cp"});
+}
+
 static void softmax_forward(layer_view *view, const ff_attention *attention) {
     core c = core_of(view, attention);
     projections p = projections_of(view, &c);
@@ -280,9 +291,7 @@ static void softmax_forward(layer_view *view, const ff_attention *attention) {
     exchange_keys(view, &c, FF_PHASE_FORWARD, at);
     swap_output(view, &c, FF_PHASE_FORWARD);
     save_core(view, &c);
-    if (attention->output_gate)
-        list_save(view, &(saving){"attention gate", output_elements(&c), 0, 0, FF_PHASE_BACKWARD,
-                                  "tp cp"});
+    save_gate(view, &c);
     product out = output_projection(view, &c);
     list_gemm(view, &out, FF_PHASE_FORWARD);
     list_tp_leave(view, view->shape->sp ? "attention.reduce-scatter" : "attention.all-reduce",
@@ -324,6 +333,9 @@ static void softmax_backward(layer_view *view, const ff_attention *attention) {
     list_tp_leave_backward(view, "attention.dY all-gather");
     list_gemm(view, &out, FF_PHASE_BACKWARD);
     list_gemm(view, &out, FF_PHASE_WEIGHT);
+    if (attention->output_gate)
+        list_memory(view, "attention.output gate backward", FF_PHASE_BACKWARD,
+                    5.0 * (double)output_elements(&c), 0);
     swap_output(view, &c, FF_PHASE_BACKWARD);
     gather_keys(view, &c, FF_PHASE_BACKWARD);
     int at = list_attention(view, "attention.core backward", FF_PHASE_BACKWARD,

@@ -1,11 +1,19 @@
-/* The two ends of the model: embedding on the first stage, final norm, head and loss on the last.
+/* The ends of the model: embedding on the first stage, final norm, head and loss on the last, and
+ * what a multi-token-prediction block does around its decoder layer.
  *
- *     tokens -> lookup of V/t rows -RS or AR-> [T/t,h]
- *     [T/t,h] -> norm -AG-> logits GEMM [T, V/t] -> vocab-parallel cross-entropy: 3 AR of T fp32
+ *     tokens -> lookup of V/t rows -> [project] -RS or AR-> [T/t,h]
+ *     [T/t,h] -> norm -> [project] -AG-> logits GEMM [T, V/t] -> vocab-parallel cross-entropy: 3 AR
+ *     of T fp32
+ *     MTP: norm of [T/t,h], norm of the next tokens' embedding -AG-> [T,2h] x [2h,h/t] -AG-> [T,h]
  *
  * The logits are never gathered: maximum, target logit and sum of exponentials are (MODEL.md C).
  * Memory of the loss: bf16 logits and their fp32 softmax, reused in place as the gradient: 6 bytes
- * a logit at the peak, 4 of them from F to B; an eager loss keeps a copy more: 10. */
+ * a logit at the peak, 4 of them from F to B; an eager loss keeps a copy more: 10.
+ * An embedding narrower than the model (OPT-350m) is projected, before the sum over TP at the
+ * bottom (the sum of projections is the projection of the sum), before the gather at the top.
+ * An MTP block looks its tokens up in a copy of the embedding; the projection's output is gathered
+ * by columns and each rank keeps its tokens, so its backward gathers them (Megatron-LM,
+ * multi_token_prediction.py). */
 #include "layer/list.h"
 
 #include "base/number.h"
@@ -14,34 +22,60 @@ static int64_t padded_share(const layer_view *view) {
     return ff_padded_vocab(view->model->vocab, view->shape->tp) / view->shape->tp;
 }
 
+static bool projected(const ff_model *model) {
+    return model->embedding_width != model->hidden;
+}
+
+static product embedding_projection(const layer_view *view) {
+    return (product){"embedding.project",
+                     "embedding.project dX",
+                     "embedding.project dW",
+                     view->tokens,
+                     view->model->hidden,
+                     view->model->embedding_width,
+                     1,
+                     0};
+}
+
+static void lookup_forward(layer_view *view) {
+    const ff_model *model = view->model;
+    int64_t narrow = ff_mul(view->tokens, model->embedding_width);
+    product project = embedding_projection(view);
+    list_memory(view, "embedding.lookup", FF_PHASE_FORWARD, 2 * (double)narrow, 0);
+    if (projected(model)) {
+        list_gemm(view, &project, FF_PHASE_FORWARD);
+        list_save(view, &(saving){"embedding rows", narrow, view->shape->gemm_input_bytes, 0,
+                                  FF_PHASE_WEIGHT, "cp"});
+    }
+    list_tp_leave(view, view->shape->sp ? "embedding.reduce-scatter" : "embedding.all-reduce",
+                  FF_PHASE_FORWARD, 0);
+}
+
+static void lookup_backward(layer_view *view) {
+    const ff_model *model = view->model;
+    product project = embedding_projection(view);
+    list_tp_leave_backward(view, "embedding.dY all-gather");
+    if (projected(model)) {
+        list_gemm(view, &project, FF_PHASE_BACKWARD);
+        list_gemm(view, &project, FF_PHASE_WEIGHT);
+    }
+    list_memory(view, "embedding.scatter", FF_PHASE_WEIGHT,
+                3 * (double)ff_mul(view->tokens, model->embedding_width), 0);
+}
+
 void ff_embedding_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     *list = (ff_layer_list){0};
     layer_view view = layer_view_of(model, shape, list);
-    double elements = (double)ff_mul(view.tokens, model->hidden);
-    product project = {"embedding.project",
-                       "embedding.project dX",
-                       "embedding.project dW",
-                       view.tokens,
-                       model->hidden,
-                       model->embedding_width,
-                       1,
-                       0};
-    bool projected = model->embedding_width != model->hidden;
-    list_memory(&view, "embedding.lookup", FF_PHASE_FORWARD, 2 * elements, 0);
-    if (projected)
-        list_gemm(&view, &project, FF_PHASE_FORWARD);
-    list_tp_leave(&view, shape->sp ? "embedding.reduce-scatter" : "embedding.all-reduce",
-                  FF_PHASE_FORWARD, 0);
+    lookup_forward(&view);
     if (model->embedding_norm)
         norm_forward(&view, "embedding.norm", false, view.shard_tokens);
     if (model->dropout)
         list_save(&view,
                   &(saving){"embedding dropout mask", ff_mul(view.shard_tokens, model->hidden), 1,
                             0, FF_PHASE_BACKWARD, shape->sp ? "tp cp" : "cp"});
-    list_tp_leave_backward(&view, "embedding.dY all-gather");
-    if (projected)
-        list_gemm(&view, &project, FF_PHASE_WEIGHT);
-    list_memory(&view, "embedding.scatter", FF_PHASE_WEIGHT, 3 * elements, 0);
+    if (model->embedding_norm)
+        norm_backward(&view, "embedding.norm backward", view.shard_tokens);
+    lookup_backward(&view);
 }
 
 static void loss_exchanges(layer_view *view) {
@@ -57,27 +91,94 @@ static void loss_exchanges(layer_view *view) {
     }
 }
 
+/* ---- head and loss ---- */
+
+static product head_projection(const layer_view *view) {
+    return (product){"head.project",
+                     "head.project dX",
+                     "head.project dW",
+                     view->shard_tokens,
+                     view->model->embedding_width,
+                     view->model->hidden,
+                     1,
+                     0};
+}
+
+static void save_head_input(layer_view *view, const char *name, int64_t width) {
+    list_save(view,
+              &(saving){name, ff_mul(view->shard_tokens, width), view->shape->gemm_input_bytes, 0,
+                        FF_PHASE_WEIGHT, view->shape->sp ? "tp cp" : "cp"});
+}
+
+static void head_forward(layer_view *view, const product *head) {
+    const ff_model *model = view->model;
+    int64_t logits = ff_mul(head->m, head->n);
+    product project = head_projection(view);
+    if (model->final_norm)
+        norm_forward(view, "final norm", true, view->shard_tokens);
+    else
+        save_head_input(view, "head input", model->hidden);
+    if (projected(model)) {
+        list_gemm(view, &project, FF_PHASE_FORWARD);
+        save_head_input(view, "projected head input", model->embedding_width);
+    }
+    list_tp_enter(view, "head.all-gather", FF_PHASE_FORWARD, model->embedding_width, 0);
+    list_gemm(view, head, FF_PHASE_FORWARD);
+    list_memory(view, "loss", FF_PHASE_FORWARD, 5 * (double)logits, 0);
+    loss_exchanges(view);
+    list_save(view, &(saving){"loss softmax", logits, 4, 0, FF_PHASE_BACKWARD, "tp cp"});
+}
+
+static void head_backward(layer_view *view, const product *head) {
+    const ff_model *model = view->model;
+    product project = head_projection(view);
+    list_memory(view, "loss backward", FF_PHASE_BACKWARD, 4 * (double)ff_mul(head->m, head->n), 0);
+    int input_gradient = list_gemm(view, head, FF_PHASE_BACKWARD);
+    list_tp_regather(view, "head.input all-gather", model->embedding_width, input_gradient);
+    int weight_gradient = list_gemm(view, head, FF_PHASE_WEIGHT);
+    list_tp_enter_backward(view, view->shape->sp ? "head.dX reduce-scatter" : "head.dX all-reduce",
+                           model->embedding_width, weight_gradient);
+    if (projected(model)) {
+        list_gemm(view, &project, FF_PHASE_BACKWARD);
+        list_gemm(view, &project, FF_PHASE_WEIGHT);
+    }
+    if (model->final_norm)
+        norm_backward(view, "final norm backward", view->shard_tokens);
+}
+
 void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     *list = (ff_layer_list){0};
     layer_view view = layer_view_of(model, shape, list);
-    int64_t share = padded_share(&view), logits = ff_mul(view.tokens, share);
-    product head = {"head", "head dX", "head dW", view.tokens, share, model->embedding_width, 1, 0};
-    if (model->final_norm)
-        norm_forward(&view, "final norm", true, view.shard_tokens);
-    list_tp_enter(&view, "head.all-gather", FF_PHASE_FORWARD, model->hidden, 0);
-    list_gemm(&view, &head, FF_PHASE_FORWARD);
-    list_memory(&view, "loss", FF_PHASE_FORWARD, 5 * (double)logits, 0);
-    loss_exchanges(&view);
-    list_save(&view, &(saving){"loss softmax", logits, 4, 0, FF_PHASE_BACKWARD, "tp cp"});
-    list_memory(&view, "loss backward", FF_PHASE_BACKWARD, 4 * (double)logits, 0);
-    int input_gradient = list_gemm(&view, &head, FF_PHASE_BACKWARD);
-    list_tp_regather(&view, "head.input all-gather", model->hidden, input_gradient);
-    int weight_gradient = list_gemm(&view, &head, FF_PHASE_WEIGHT);
-    list_tp_enter_backward(&view, shape->sp ? "head.dX reduce-scatter" : "head.dX all-reduce",
-                           model->hidden, weight_gradient);
-    if (model->final_norm)
-        norm_backward(&view, "final norm backward", view.shard_tokens);
-    list_working(&view, "logits", ff_mul(logits, shape->kernels.fused_loss ? 2 : 6));
+    product head = {
+        "head", "head dX", "head dW", view.tokens, padded_share(&view), model->embedding_width,
+        1,      0};
+    head_forward(&view, &head);
+    head_backward(&view, &head);
+    list_working(&view, "logits", ff_mul3(head.m, head.n, shape->kernels.fused_loss ? 2 : 6));
+}
+
+/* ---- multi-token prediction ---- */
+
+static void gather_columns(layer_view *view, ff_phase phase, const char *name) {
+    exchange e = {.name = name,
+                  .collective = FF_ALL_GATHER,
+                  .group = FF_AXES(FF_AXIS_TP),
+                  .elements = ff_mul(view->tokens, view->model->hidden)};
+    list_exchange(view, phase, view->shape->tp, &e);
+}
+
+static void mtp_backward(layer_view *view, const product *project) {
+    int64_t width = 2 * view->model->hidden;
+    if (view->shape->sp)
+        gather_columns(view, FF_PHASE_BACKWARD, "mtp.dY all-gather");
+    int input_gradient = list_gemm(view, project, FF_PHASE_BACKWARD);
+    list_tp_regather(view, "mtp.input all-gather", width, input_gradient);
+    int weight_gradient = list_gemm(view, project, FF_PHASE_WEIGHT);
+    list_tp_enter_backward(view, view->shape->sp ? "mtp.dX reduce-scatter" : "mtp.dX all-reduce",
+                           width, weight_gradient);
+    norm_backward(view, "mtp embedding norm backward", view->shard_tokens);
+    norm_backward(view, "mtp hidden norm backward", view->shard_tokens);
+    lookup_backward(view);
 }
 
 void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
@@ -86,16 +187,16 @@ void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_l
     product project = {"mtp.project",
                        "mtp.project dX",
                        "mtp.project dW",
-                       view.shard_tokens,
-                       model->hidden,
+                       view.tokens,
+                       ff_ceil_div(model->hidden, shape->tp),
                        2 * model->hidden,
                        1,
                        0};
+    lookup_forward(&view);
     norm_forward(&view, "mtp hidden norm", true, view.shard_tokens);
     norm_forward(&view, "mtp embedding norm", true, view.shard_tokens);
+    list_tp_enter(&view, "mtp.all-gather", FF_PHASE_FORWARD, project.k, 0);
     list_gemm(&view, &project, FF_PHASE_FORWARD);
-    list_gemm(&view, &project, FF_PHASE_BACKWARD);
-    list_gemm(&view, &project, FF_PHASE_WEIGHT);
-    norm_backward(&view, "mtp embedding norm backward", view.shard_tokens);
-    norm_backward(&view, "mtp hidden norm backward", view.shard_tokens);
+    gather_columns(&view, FF_PHASE_FORWARD, "mtp.output all-gather");
+    mtp_backward(&view, &project);
 }

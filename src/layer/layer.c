@@ -3,7 +3,8 @@
  * Recomputation: `full` keeps the layer's input alone and runs every forward operator again,
  * collectives included, just before backward; `selective` drops the tensors of the named modules
  * and runs again the operators that make them. Operators keep their order within forward, within
- * recompute, and within backward (B and W share one order). */
+ * recompute, and within backward (B and W share one order).
+ * Assumption: attention and MLP that read one norm (parallel residual) gather and reduce apart. */
 #include "layer/list.h"
 
 #include "base/number.h"

@@ -57,7 +57,9 @@ static void save_inner(layer_view *view, const mlp_sides *s) {
 }
 
 static void activation(layer_view *view, const char *name, ff_phase phase, const mlp_sides *s) {
-    double forward_moves = s->gated ? 3 : 2, backward_moves = s->gated ? 5 : 3;
+    bool fused = view->shape->kernels.fused_activation;
+    double forward_moves = fused ? (s->gated ? 3 : 2) : (s->gated ? 5 : 4);
+    double backward_moves = fused ? (s->gated ? 5 : 3) : (s->gated ? 9 : 6);
     bool forward = phase == FF_PHASE_FORWARD;
     list_memory(view, name, phase,
                 (double)inner_elements(s) * (forward ? forward_moves : backward_moves),
@@ -132,6 +134,40 @@ static mlp_sides shared_sides(const layer_view *view, const ff_moe *moe) {
     return dense_sides(view, moe->shared_width, moe->gated, FF_MODULE_MLP | FF_MODULE_MOE);
 }
 
+static product shared_gate(const layer_view *view) {
+    return (product){"shared.gate",
+                     "shared.gate dX",
+                     "shared.gate dW",
+                     view->shard_tokens,
+                     1,
+                     view->model->hidden,
+                     1,
+                     FF_MODULE_MOE};
+}
+
+static void shared_forward(layer_view *view, const ff_moe *moe) {
+    mlp_sides shared = shared_sides(view, moe);
+    product gate = shared_gate(view);
+    if (moe->shared_width == 0)
+        return;
+    dense_forward(view, &shared);
+    if (moe->shared_gate)
+        list_gemm(view, &gate, FF_PHASE_FORWARD);
+}
+
+static void shared_backward(layer_view *view, const ff_moe *moe) {
+    mlp_sides shared = shared_sides(view, moe);
+    product gate = shared_gate(view);
+    if (moe->shared_width == 0)
+        return;
+    if (moe->shared_gate) {
+        list_gemm(view, &gate, FF_PHASE_BACKWARD);
+        list_gemm(view, &gate, FF_PHASE_WEIGHT);
+    }
+    dense_backward(view, &shared);
+    list_working(view, "shared expert backward", dense_working_bytes(view, &shared));
+}
+
 static product router(const layer_view *view, const ff_moe *moe) {
     return (product){"router",     "router dX",         "router dW", view->shard_tokens,
                      moe->experts, view->model->hidden, 1,           0};
@@ -149,6 +185,18 @@ static void dispatch(layer_view *view, const ff_moe *moe, ff_phase phase, const 
     list_exchange(view, phase, view->shape->ep, &e);
 }
 
+/* The router's weights go with the rows, and their gradient comes back. */
+static void send_weights(layer_view *view, const ff_moe *moe, ff_phase phase, const char *name,
+                         unsigned module) {
+    exchange weights = {.name = name,
+                        .collective = FF_ALL_TO_ALL,
+                        .group = FF_AXES(FF_AXIS_EP),
+                        .elements = ff_mul(moe->experts_per_token, view->shard_tokens),
+                        .element_bytes = 4,
+                        .module = module};
+    list_exchange(view, phase, view->shape->ep, &weights);
+}
+
 static void announce(layer_view *view, const ff_moe *moe) {
     int64_t ranks = view->shape->ep * view->shape->etp;
     exchange counts = {.name = "moe.counts all-gather",
@@ -158,13 +206,7 @@ static void announce(layer_view *view, const ff_moe *moe) {
                        .element_bytes = 8,
                        .module = FF_MODULE_MOE};
     list_exchange(view, FF_PHASE_FORWARD, ranks, &counts);
-    exchange weights = {.name = "moe.weights all-to-all",
-                        .collective = FF_ALL_TO_ALL,
-                        .group = FF_AXES(FF_AXIS_EP),
-                        .elements = ff_mul(moe->experts_per_token, view->shard_tokens),
-                        .element_bytes = 4,
-                        .module = FF_MODULE_MOE};
-    list_exchange(view, FF_PHASE_FORWARD, view->shape->ep, &weights);
+    send_weights(view, moe, FF_PHASE_FORWARD, "moe.weights all-to-all", FF_MODULE_MOE);
 }
 
 static void spread_rows(layer_view *view, const ff_moe *moe, ff_phase phase,
@@ -206,10 +248,7 @@ void moe_forward(layer_view *view, const ff_moe *moe) {
     dispatch(view, moe, FF_PHASE_FORWARD, "moe.combine all-to-all", FF_MODULE_MOE);
     list_memory(view, "moe.unpermute", FF_PHASE_FORWARD, 2 * rows, FF_MODULE_MOE);
     save_moe(view, moe, &s);
-    if (moe->shared_width > 0) {
-        mlp_sides shared = shared_sides(view, moe);
-        dense_forward(view, &shared);
-    }
+    shared_forward(view, moe);
 }
 
 static void moe_working(layer_view *view, const ff_moe *moe, const mlp_sides *s) {
@@ -227,10 +266,7 @@ void moe_backward(layer_view *view, const ff_moe *moe) {
             down = down_projection(view, &s, true);
     double rows =
         (double)ff_mul(moe->experts_per_token, view->shard_tokens) * (double)view->model->hidden;
-    if (moe->shared_width > 0) {
-        mlp_sides shared = shared_sides(view, moe);
-        dense_backward(view, &shared);
-    }
+    shared_backward(view, moe);
     list_memory(view, "moe.unpermute backward", FF_PHASE_BACKWARD, 2 * rows, 0);
     dispatch(view, moe, FF_PHASE_BACKWARD, "moe.combine dX all-to-all", 0);
     spread_rows(view, moe, FF_PHASE_BACKWARD, FF_ALL_GATHER, "moe.dY all-gather", 0);
@@ -241,6 +277,7 @@ void moe_backward(layer_view *view, const ff_moe *moe) {
     list_gemm(view, &up, FF_PHASE_WEIGHT);
     spread_rows(view, moe, FF_PHASE_BACKWARD, FF_REDUCE_SCATTER, "moe.dX reduce-scatter", 0);
     dispatch(view, moe, FF_PHASE_BACKWARD, "moe.dispatch dX all-to-all", 0);
+    send_weights(view, moe, FF_PHASE_BACKWARD, "moe.weights gradient all-to-all", 0);
     list_memory(view, "moe.permute backward", FF_PHASE_BACKWARD, 2 * rows, 0);
     list_gemm(view, &route, FF_PHASE_BACKWARD);
     list_gemm(view, &route, FF_PHASE_WEIGHT);

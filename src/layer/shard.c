@@ -61,10 +61,14 @@ ff_shard_params ff_first_shard_params(const ff_model *model, int64_t tp) {
     return sum(tensors, ff_model_first_tensors(model, tensors), tp, 1, 1);
 }
 
-ff_shard_params ff_last_shard_params(const ff_model *model, int64_t tp, bool holds_tied_copy) {
+bool ff_needs_embedding_copy(const ff_model *model) {
+    return model->tied_head || model->mtp_layers > 0;
+}
+
+ff_shard_params ff_last_shard_params(const ff_model *model, int64_t tp, bool last_of_several) {
     ff_tensor tensors[FF_MODEL_MAX_TENSORS];
     ff_shard_params params = sum(tensors, ff_model_last_tensors(model, tensors), tp, 1, 1);
-    if (model->tied_head && holds_tied_copy)
+    if (last_of_several && ff_needs_embedding_copy(model))
         params.dense = ff_add(
             params.dense, ff_mul(ff_padded_vocab(model->vocab, tp) / tp, model->embedding_width));
     return params;

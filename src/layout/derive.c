@@ -55,14 +55,16 @@ static void check_schedule(ff_deriving *now) {
     bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B;
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED && vpp == 1) {
         now->failed = true;
-        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"), "schedule=interleaved with vpp=1");
+        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
+                  "schedule=interleaved with vpp=1");
         ff_report_rule(now->findings,
                        "interleaving runs several chunks a stage; with one it is 1f1b");
         ff_report_help(now->findings, "vpp=2, or schedule=1f1b");
     } else if (plain && vpp > 1) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
-        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"), "schedule=%s with vpp=%lld", name, vpp);
+        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
+                  "schedule=%s with vpp=%lld", name, vpp);
         ff_report_rule(now->findings, "%s runs one chunk a stage", name);
         ff_report_help(now->findings, "schedule=interleaved, or vpp=1");
     }
@@ -78,8 +80,9 @@ static void settle_ulysses(ff_deriving *now) {
     if (layout->cp % layout->ulysses == 0)
         return;
     now->failed = true;
-    ff_report(now->findings, FF0206, ff_derive_place(now, "cp_kind"), "cp_kind=hybrid:%lld does not divide cp=%lld",
-              (long long)layout->ulysses, (long long)layout->cp);
+    ff_report(now->findings, FF0206, ff_derive_place(now, "cp_kind"),
+              "cp_kind=hybrid:%lld does not divide cp=%lld", (long long)layout->ulysses,
+              (long long)layout->cp);
     ff_report_rule(now->findings, "cp is the ring of groups of Ulysses ranks: cp = U x ring");
     ff_report_help(now->findings, "nearest legal: U of %s",
                    ff_nearest_divisors("hybrid", layout->cp, layout->ulysses).text);
@@ -159,8 +162,8 @@ static void check_split(ff_deriving *now) {
     }
     if (now->context->layers > 0 && sum != now->context->layers) {
         now->failed = true;
-        ff_report(now->findings, FF0206, ff_derive_place(now, "layers"), "layers adds up to %lld, the model has %d",
-                  (long long)sum, now->context->layers);
+        ff_report(now->findings, FF0206, ff_derive_place(now, "layers"),
+                  "layers adds up to %lld, the model has %d", (long long)sum, now->context->layers);
         ff_report_help(now->findings, "left out, layers are balanced");
     }
 }
@@ -170,8 +173,9 @@ static void settle_split(ff_deriving *now) {
     int64_t chunks = ff_mul(layout->pp, layout->vpp);
     if (chunks > FF_LAYOUT_MAX_CHUNKS) {
         now->failed = true;
-        ff_report(now->findings, FF0204, ff_derive_place(now, "pp"), "pp %lld x vpp %lld makes %lld chunks",
-                  (long long)layout->pp, (long long)layout->vpp, (long long)chunks);
+        ff_report(now->findings, FF0204, ff_derive_place(now, "pp"),
+                  "pp %lld x vpp %lld makes %lld chunks", (long long)layout->pp,
+                  (long long)layout->vpp, (long long)chunks);
         ff_report_rule(now->findings, "a pipeline has at most %d chunks",
                        (int)FF_LAYOUT_MAX_CHUNKS);
         return;

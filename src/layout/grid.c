@@ -1,7 +1,8 @@
 /* The two grids of a layout: which reading of dp makes the world, and what follows for the experts.
  *
- *     folded    world = tp * cp * dp * pp,  experts on the same ranks: etp * ep * edp = tp * cp *
- * dp product   world = tp * cp * dp * pp * ep; the dense part has dp*ep replicas, etp is tp
+ *     folded    world = tp * cp * dp * pp
+ *               experts on the same ranks: etp * ep * edp = tp * cp * dp
+ *     product   world = tp * cp * dp * pp * ep; the dense part has dp*ep replicas, etp is tp
  *
  *     dp=2,tp=8,cp=2,pp=4,ep=8 on 1024     folded 128 no    product 1024 yes
  *     becomes                              dp=16,tp=8,cp=2,pp=4,ep=8,etp=8, edp = 4
@@ -9,9 +10,10 @@
  * Which reading:
  *     grid given                 that one
  *     dp left out                folded: dp = world / (tp*cp*pp); without a world the smallest dp
- * that has room for the experts dp given, world known      the one that makes the world, folded
- * first dp given, world unknown    folded where etp*ep divides tp*cp*dp, else product Invariant: a
- * layout that leaves here is folded, tp*cp*dp*pp is the world and etp*ep*edp*pp too. */
+ *                                that has room for the experts
+ *     dp given, world known      the one that makes the world, folded first
+ *     dp given, world unknown    folded where etp*ep divides tp*cp*dp, else product
+ * Invariant: a layout that leaves here is folded, tp*cp*dp*pp is the world and etp*ep*edp*pp too. */
 #include "layout/derive.h"
 
 #include "base/diagnose.h"

@@ -205,11 +205,13 @@ static ff_place place_between(const char *text, const char *begin, const char *e
         begin++;
     while (begin < end && isspace((unsigned char)end[-1]))
         end--;
+    size_t length = strlen(text);
+    bool quotable = length <= LONGEST_QUOTED_LINE && strcspn(text, "\t\r\n\v\f") == length;
     return (ff_place){.file = "layout",
                       .line = 1,
                       .column = (int)(begin - text) + 1,
                       .length = (int)(end - begin),
-                      .line_text = strlen(text) <= LONGEST_QUOTED_LINE ? text : NULL};
+                      .line_text = quotable ? text : NULL};
 }
 
 static bool item_has_key(const char *item, size_t length, const char *key) {

@@ -7,6 +7,8 @@
  *   fp16       as Megatron's fp16 optimizer: fp32 gradients live with the optimizer 2 + 2 + 16
  *   fp8        bf16 weights and their fp8 copies, transposed once; GEMM inputs kept in fp8
  *   mxfp8      as fp8, a scale byte for 32 elements not counted
+ *   nanotron   bf16 gradients beside their fp32 sums (20 a parameter); ZeRO-1 gathers updated
+ *              weights through flat buffers: 10 + 14/dp a parameter, as its logs print
  *
  * Sources: Rajbhandari 2019 (1910.02054); Megatron-LM docs, distributed optimizer (20, 18 and 16
  * bytes); torch FSDP2 mixed precision policy; Transformer Engine, fp8 weight caching. Adam's
@@ -14,21 +16,23 @@
 #include "layout/recipe.h"
 
 static const ff_recipe_bytes recipes[FF_RECIPE_COUNT] = {
-    [FF_RECIPE_BF16_MEGATRON] = {2, 4, 12, 2, 4, 2, 4, 2, 2, 30, FF_DTYPE_BF16,
+    [FF_RECIPE_BF16_MEGATRON] = {2, 4, 12, 2, 4, 2, 4, 2, 2, 30, 0, FF_DTYPE_BF16,
                                  "bf16 weights, fp32 gradients, fp32 master and moments"},
-    [FF_RECIPE_BF16_CLASSIC] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, FF_DTYPE_BF16,
+    [FF_RECIPE_BF16_CLASSIC] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, 0, FF_DTYPE_BF16,
                                 "bf16 weights and gradients, fp32 master and moments"},
-    [FF_RECIPE_BF16_DEEPSPEED] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, FF_DTYPE_BF16,
+    [FF_RECIPE_BF16_DEEPSPEED] = {2, 2, 12, 2, 2, 2, 2, 2, 2, 28, 0, FF_DTYPE_BF16,
                                   "bf16 weights and gradients, fp32 master and moments"},
-    [FF_RECIPE_BF16_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, FF_DTYPE_BF16,
+    [FF_RECIPE_BF16_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, 0, FF_DTYPE_BF16,
                               "fp32 shards, bf16 copy of gathered layers, fp32 reduction"},
-    [FF_RECIPE_FP16_MEGATRON] = {2, 2, 16, 2, 2, 2, 2, 2, 2, 32, FF_DTYPE_FP16,
+    [FF_RECIPE_FP16_MEGATRON] = {2, 2, 16, 2, 2, 2, 2, 2, 2, 32, 0, FF_DTYPE_FP16,
                                  "fp16 weights and gradients, fp32 master, gradient, moments"},
-    [FF_RECIPE_FP8_TE] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, FF_DTYPE_FP8,
+    [FF_RECIPE_FP8_TE] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, 0, FF_DTYPE_FP8,
                           "bf16 weights with fp8 copies, fp32 gradients, master and moments"},
-    [FF_RECIPE_MXFP8] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, FF_DTYPE_FP8,
+    [FF_RECIPE_MXFP8] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, 0, FF_DTYPE_FP8,
                          "as fp8-te, scales of 32 elements"},
-    [FF_RECIPE_FP32] = {4, 4, 8, 4, 4, 4, 4, 4, 4, 28, FF_DTYPE_FP32,
+    [FF_RECIPE_BF16_NANOTRON] = {2, 6, 12, 2, 6, 2, 4, 2, 2, 32, 2, FF_DTYPE_BF16,
+                                 "bf16 weights and gradients, fp32 sums, master and moments"},
+    [FF_RECIPE_FP32] = {4, 4, 8, 4, 4, 4, 4, 4, 4, 28, 0, FF_DTYPE_FP32,
                         "fp32 weights, gradients and moments"},
 };
 

@@ -76,7 +76,7 @@ static const char *parse_modules(const char *modules, unsigned *set) {
     while (next_part(&modules, '+', name, sizeof name)) {
         const ff_word *word = ff_word_find(ff_module_words, name);
         if (word == NULL)
-            return "its modules are core, mlp, norm, moe and activation, joined by +";
+            return "its modules are core, mlp, norm, moe and act, joined by +";
         if (*set & (unsigned)word->value)
             return "it names a module twice";
         *set |= (unsigned)word->value;
@@ -117,11 +117,13 @@ void ff_print_recompute(const ff_layout_key *key, const ff_layout *layout, ff_te
             ff_text_printf(text, ":%lld", (long long)layout->recompute_layers);
     } else {
         const char *before = "selective:";
+        unsigned left = layout->recompute_modules;
         for (const ff_word *word = ff_module_words; word->name != NULL; word++) {
-            if (!(layout->recompute_modules & (unsigned)word->value))
+            if (!(left & (unsigned)word->value))
                 continue;
             ff_text_printf(text, "%s%s", before, word->name);
             before = "+";
+            left &= ~(unsigned)word->value; /* further names of the same module are aliases */
         }
     }
 }

@@ -24,6 +24,7 @@ const ff_word ff_module_words[] = {
     {"mlp", FF_MODULE_MLP},
     {"norm", FF_MODULE_NORM},
     {"moe", FF_MODULE_MOE},
+    {"act", FF_MODULE_ACTIVATION},
     {"activation", FF_MODULE_ACTIVATION},
     {NULL, 0},
 };
@@ -36,6 +37,7 @@ const ff_word ff_recipe_words[] = {
     {"fp16-megatron", FF_RECIPE_FP16_MEGATRON},
     {"fp8-te", FF_RECIPE_FP8_TE},
     {"mxfp8", FF_RECIPE_MXFP8},
+    {"bf16-nanotron", FF_RECIPE_BF16_NANOTRON},
     {"fp32", FF_RECIPE_FP32},
     {NULL, 0},
 };

@@ -46,7 +46,7 @@ typedef struct sums {
     const ff_layout *layout;
     const ff_memory_blocks *blocks;
     ff_shard_params params;
-    ff_shard_params largest_unit; /* what ZeRO-3 gathers at once */
+    int64_t largest_unit; /* parameters that ZeRO-3 gathers at once */
     int64_t kept_bytes, working_bytes, loss_bytes, in_flight;
 } sums;
 
@@ -56,9 +56,11 @@ static void add_params(ff_shard_params *to, ff_shard_params more, int64_t times)
     to->replicated = ff_add(to->replicated, ff_mul(more.replicated, times));
 }
 
+/* Only what is sharded is gathered: not the experts of edp = 1. */
 static void note_unit(sums *s, ff_shard_params unit) {
-    if (ff_add(unit.dense, unit.expert) > ff_add(s->largest_unit.dense, s->largest_unit.expert))
-        s->largest_unit = unit;
+    int64_t dense = ff_dense_shard_ranks(s->layout) > 1 ? unit.dense : 0;
+    int64_t expert = ff_expert_shard_ranks(s->layout) > 1 ? unit.expert : 0;
+    s->largest_unit = ff_max(s->largest_unit, ff_add(dense, expert));
 }
 
 /* Layers of one kind in a chunk: kept bytes of one microbatch. */
@@ -87,8 +89,10 @@ static int64_t add_head(sums *s, int64_t in_flight) {
     note_unit(s, unit);
     s->loss_bytes = ff_add(s->loss_bytes, ff_add(ff_mul3(heads, in_flight, b->head.kept_bytes),
                                                  b->head.working_bytes));
-    int64_t block = ff_add(b->mtp.kept_bytes, b->layer[s->model->mtp_kind][0].kept_bytes);
-    return ff_mul(block, s->model->mtp_layers);
+    const ff_block_memory *layer = &b->layer[s->model->mtp_kind][0];
+    if (s->model->mtp_layers > 0)
+        s->working_bytes = ff_max(s->working_bytes, layer->working_bytes);
+    return ff_mul(ff_add(b->mtp.kept_bytes, layer->kept_bytes), s->model->mtp_layers);
 }
 
 static void add_chunk(sums *s, int64_t stage, int64_t chunk, int64_t in_flight) {
@@ -108,30 +112,36 @@ static void add_chunk(sums *s, int64_t stage, int64_t chunk, int64_t in_flight) 
     s->in_flight = ff_add(s->in_flight, in_flight);
 }
 
-int ff_ledger_communicators(const ff_layout *layout) {
-    const int64_t ranks[] = {layout->tp, layout->cp, layout->dp * layout->cp,
-                             layout->pp, layout->ep, layout->etp,
-                             layout->edp};
+int ff_ledger_communicators(const ff_model *model, const ff_layout *layout) {
+    const int64_t dense[] = {layout->tp, layout->cp, layout->dp * layout->cp, layout->pp};
+    const int64_t experts[] = {layout->ep, layout->etp, layout->edp};
     int count = 0;
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
-        count += ranks[i] > 1;
+    for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
+        count += dense[i] > 1;
+    for (size_t i = 0; i < sizeof experts / sizeof *experts && ff_model_moe_kind(model); i++)
+        count += experts[i] > 1;
     return count;
 }
 
-/* ZeRO-3 holds the layer that runs and the one being prefetched; the gradient of one on its way
- * out. Other stages hold a bucket of gradients in the wire's width when it differs from theirs. */
+/* One bucket of the largest size, of dense or expert gradients. */
+static int64_t bucket_params(int64_t params, int64_t shard_ranks, int64_t replicas) {
+    return shard_ranks > 1 ? ff_ceil_div(params, ff_bucket_count(params, replicas)) : 0;
+}
+
+/* ZeRO-3 holds the unit that runs and the one being prefetched, and the gradient of one on its way
+ * out; ZeRO-2 the bucket being filled and the one on its way. ZeRO-0 and 1 reduce in place. */
 static void fill_buffers(const sums *s, int64_t seq, ff_stage_memory *memory) {
     const ff_layout *layout = s->layout;
     const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
-    int64_t unit = ff_add(s->largest_unit.dense, s->largest_unit.expert);
-    bool shards = ff_dense_shard_ranks(layout) > 1;
-    if (layout->zero == 3 && layout->zero3_weights == FF_ZERO3_STREAM && shards) {
-        memory->gathered_bytes = ff_mul3(2, unit, recipe->gathered_weight);
-        memory->bucket_bytes = ff_mul(unit, recipe->gathered_gradient);
-    } else if (layout->zero == 2 && shards) {
-        int64_t slice = memory->params.dense /
-                        ff_bucket_count(memory->params.dense, ff_dense_shard_ranks(layout));
-        memory->bucket_bytes = ff_mul3(2, slice, recipe->gradient_wire);
+    if (layout->zero == 3 && layout->zero3_weights == FF_ZERO3_STREAM) {
+        memory->gathered_bytes = ff_mul3(2, s->largest_unit, recipe->gathered_weight);
+        memory->bucket_bytes = ff_mul(s->largest_unit, recipe->gathered_gradient);
+    } else if (layout->zero == 2) {
+        int64_t dense = bucket_params(memory->params.dense, ff_dense_shard_ranks(layout),
+                                      layout->dp * layout->cp);
+        int64_t expert =
+            bucket_params(memory->params.expert, ff_expert_shard_ranks(layout), layout->edp);
+        memory->bucket_bytes = ff_mul3(2, ff_max(dense, expert), recipe->gradient_wire);
     }
     if (layout->pp > 1) {
         ff_operator send = ff_program_transfer(s->model, layout, seq, false);
@@ -142,12 +152,12 @@ static void fill_buffers(const sums *s, int64_t seq, ff_stage_memory *memory) {
                                    ff_add(memory->transfer_bytes, memory->loss_bytes));
 }
 
-static void fill_runtime(const ff_layout *layout, const ff_runtime_memory *runtime,
-                         ff_stage_memory *memory) {
+static void fill_runtime(const ff_model *model, const ff_layout *layout,
+                         const ff_runtime_memory *runtime, ff_stage_memory *memory) {
     double moving = (double)ff_add(memory->activations_bytes, memory->buffers_bytes);
     memory->context_bytes = ff_add(runtime->context_bytes, runtime->workspace_bytes);
     memory->communicator_bytes =
-        ff_mul(runtime->communicator_bytes, ff_ledger_communicators(layout));
+        ff_mul(runtime->communicator_bytes, ff_ledger_communicators(model, layout));
     double fragmentation = moving * runtime->fragmentation_ratio;
     memory->fragmentation_bytes =
         fragmentation < (double)FF_SATURATED ? (int64_t)fragmentation : FF_SATURATED;
@@ -175,7 +185,7 @@ void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int64_t seq
         .working_bytes = s.working_bytes,
     };
     fill_buffers(&s, seq, memory);
-    fill_runtime(layout, runtime, memory);
+    fill_runtime(model, layout, runtime, memory);
     int64_t states = ff_add(ff_add(state.weights, state.gradients), state.optimizer);
     int64_t moving = ff_add(memory->activations_bytes, memory->buffers_bytes);
     memory->total_bytes = ff_add(ff_add(states, moving), memory->runtime_bytes);

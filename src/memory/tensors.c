@@ -1,8 +1,10 @@
 /* The largest tensors alive at a stage's peak, for people: tensors of one name in all layers and
- * microbatches in flight are one line, and so is each part of state, buffers and runtime. */
+ * microbatches in flight are one line, and so is each part of state, buffers and runtime.
+ * Invariant: the lines add up to the stage's total. */
 #include "fivefold/memory.h"
 
 #include "base/number.h"
+#include <assert.h>
 #include <string.h>
 
 enum { MOST_LINES = 128 };
@@ -21,14 +23,32 @@ static void add(lines *l, const char *name, int64_t bytes) {
             return;
         }
     }
-    if (l->count < MOST_LINES)
-        l->line[l->count++] = (ff_live_tensor){name, bytes};
+    assert(l->count < MOST_LINES);
+    l->line[l->count++] = (ff_live_tensor){name, bytes};
 }
 
 static void add_list(lines *l, const ff_layer_list *list, int64_t times) {
     for (int i = 0; i < list->tensors; i++)
         if (list->tensor[i].kept)
             add(l, list->tensor[i].name, ff_mul(ff_saved_tensor_bytes(&list->tensor[i]), times));
+}
+
+/* The head's own tensors stand under "logits and loss". */
+static void add_ends(lines *l, const ff_model *model, const ff_layout *layout,
+                     const ff_program_options *options, const ff_chunk_content *content,
+                     int64_t in_flight) {
+    ff_layer_shape shape = ff_program_layer_shape(layout, options, false);
+    ff_layer_list list;
+    if (content->embedding) {
+        ff_embedding_build(model, &shape, &list);
+        add_list(l, &list, in_flight);
+    }
+    if (content->head && model->mtp_layers > 0) {
+        ff_mtp_build(model, &shape, &list);
+        add_list(l, &list, ff_mul(in_flight, model->mtp_layers));
+        ff_layer_build(model, model->mtp_kind, &shape, &list);
+        add_list(l, &list, ff_mul(in_flight, model->mtp_layers));
+    }
 }
 
 static void add_chunk(lines *l, const ff_model *model, const ff_layout *layout,
@@ -45,9 +65,10 @@ static void add_chunk(lines *l, const ff_model *model, const ff_layout *layout,
                 continue;
             ff_layer_shape shape = ff_program_layer_shape(layout, options, whole == 1);
             ff_layer_build(model, kind, &shape, &list);
-            add_list(l, &list, in_flight * layers);
+            add_list(l, &list, ff_mul(in_flight, layers));
         }
     }
+    add_ends(l, model, layout, options, &content, in_flight);
 }
 
 static void add_parts(lines *l, const ff_stage_memory *memory) {

@@ -2,6 +2,7 @@
  *
  *     plan       a row a plan; nested records become dotted names (memory.peak_bytes), lists are
  *                left out
+ *     validate   a row a group, likewise
  *     document   the rows of its first table; without one, its labelled items
  *     others     (check) one row of every scalar */
 #include "output/json.h"
@@ -131,6 +132,8 @@ static void write_items(ff_text *out, const ff_fact *root) {
 
 void ff_render_csv(const ff_fact *root, ff_text *out) {
     const ff_fact *plans = ff_fact_find(root, "plans");
+    if (plans == NULL)
+        plans = ff_fact_find(root, "groups");
     if (plans != NULL) {
         write_records(out, plans->first);
     } else if (ff_fact_find(root, "sections") != NULL) {

@@ -85,9 +85,9 @@ static void print_batch(ff_text *out, const ff_fact *root, const ff_look *look) 
     double batch = ff_fact_real(root, "inputs.gbs_tokens"),
            seq = ff_fact_real(root, "inputs.seq_tokens");
     if (batch > 0.0)
-        append_count(&text, "", batch, 3, " tokens");
+        append_count(&text, "", batch, 3, batch == 1.0 ? " token" : " tokens");
     if (batch > 0.0 && seq > 0.0)
-        append_count(&text, ", ", ceil(batch / seq), 3, " sequences");
+        append_count(&text, ", ", ceil(batch / seq), 3, batch > seq ? " sequences" : " sequence");
     if (seq > 0.0) {
         char number[FF_VALUE_BYTES];
         ff_text_printf(&text, "%s%s%s", batch > 0.0 ? " of " : "sequences of ",

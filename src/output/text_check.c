@@ -1,10 +1,10 @@
 /* The answer of `check` as text: how the layout was read, the verdict, where the memory and the
  * time go, and a last line that says whether to launch it. The findings themselves are printed as
  * diagnostics by the caller. */
+#include "base/units.h"
 #include "output/lines.h"
 #include "output/summary.h"
 #include "output/table.h"
-#include "base/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -206,9 +206,11 @@ static void print_closing(ff_text *out, const ff_fact *root, const ff_look *look
     ff_text text = {0};
     append_counted(&text, errors, "error");
     append_counted(&text, warnings, "warning");
+    const ff_fact *fits = ff_fact_find(root, "fits"), *legal = ff_fact_find(root, "legal");
+    if (strcmp(ff_fact_text(root, "verdict"), "too_big") == 0 && errors == 0)
+        ff_text_printf(&text, "%sdoes not fit", text.length > 0 ? ", " : "");
     if (text.length == 0)
         ff_text_append(&text, "nothing to object to");
-    const ff_fact *fits = ff_fact_find(root, "fits"), *legal = ff_fact_find(root, "legal");
     bool no = errors > 0 || (legal != NULL && !legal->boolean) ||
               (fits != NULL && fits->kind == FF_FACT_BOOL && !fits->boolean);
     ff_text_append(&text, no ? "; not launched as it stands" : "; it can be launched");

@@ -8,14 +8,17 @@
  *
  * Each part is left out when its facts are absent, so the coarse ledger (no time) and an empty
  * answer (nothing fits) take the same path. */
+#include "base/units.h"
 #include "output/lines.h"
 #include "output/summary.h"
 #include "output/table.h"
-#include "base/units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Differences below it are none: they come from rounding. */
+static const double SAME_S = 5e-6;
 
 enum { INDENT = 2, BAR_COLUMNS = 10, WHY_LABEL = 5, CONTRAST_LABEL = 13 };
 
@@ -113,8 +116,13 @@ static void print_against(ff_text *out, const ff_fact *root, const ff_look *look
         largest = fmax(largest, fabs(ff_fact_real(t, "delta_s")));
     bool in_ms = largest < 0.1;
     ff_text text = {0};
-    append_difference(&text, ff_fact_real(root, "against.total_s"), in_ms);
-    ff_text_append(&text, in_ms ? " ms a step" : " s a step");
+    if (largest < SAME_S) {
+        ff_text_append(&text, "the same time a step");
+        terms = NULL;
+    } else {
+        append_difference(&text, ff_fact_real(root, "against.total_s"), in_ms);
+        ff_text_append(&text, in_ms ? " ms a step" : " s a step");
+    }
     const char *separator = ": ";
     for (const ff_fact *t = terms == NULL ? NULL : terms->first; t != NULL; t = t->next) {
         double delta_s = ff_fact_real(t, "delta_s");
@@ -161,13 +169,12 @@ static void print_why(ff_text *out, const ff_fact *root, const ff_look *look) {
         print_against(out, root, look);
 }
 
-/* A layout on a line of its own, then what is to be said about it. */
+/* What is to be said about a layout, and the layout on a line of its own. */
 static void print_contrast(ff_text *out, const char *label, const char *layout, ff_text *about,
                            const ff_look *look) {
-    ff_text text = {0};
-    ff_text_printf(&text, "%s\n%s", layout, ff_text_bytes(about));
-    ff_item(out, INDENT, label, CONTRAST_LABEL, ff_text_bytes(&text), look);
-    ff_text_free(&text);
+    ff_item(out, INDENT, label, CONTRAST_LABEL, ff_text_bytes(about), look);
+    ff_text_repeat(out, ' ', 2 * INDENT);
+    ff_text_printf(out, "%s\n", layout);
     ff_text_free(about);
 }
 
@@ -180,7 +187,7 @@ static void append_why(ff_text *text, const ff_fact *record) {
 static void print_with_room(ff_text *out, const ff_fact *roomy, const ff_look *look) {
     char seconds[FF_VALUE_BYTES], peak[FF_VALUE_BYTES];
     ff_text about = {0};
-    ff_text_printf(&about, "%s a step (%+.1f%%), peak %s",
+    ff_text_printf(&about, "%s a step (%+.1f%% a token), peak %s",
                    ff_format_seconds(ff_fact_real(roomy, "step_s"), seconds, sizeof seconds),
                    100 * (ff_fact_real(roomy, "ratio") - 1),
                    ff_format_bytes(ff_fact_real(roomy, "peak_bytes"), peak, sizeof peak));
@@ -193,7 +200,7 @@ static void print_slow(ff_text *out, const ff_fact *slow, const ff_look *look) {
     ff_text_printf(&about, "%s a step",
                    ff_format_seconds(ff_fact_real(slow, "step_s"), seconds, sizeof seconds));
     if (ff_fact_real(slow, "ratio") > 0.0)
-        ff_text_printf(&about, ", %s times the first",
+        ff_text_printf(&about, ", %s times the first a token",
                        ff_format_significant(ff_fact_real(slow, "ratio"), times, sizeof times));
     append_why(&about, slow);
     print_contrast(out, "fits but slow", ff_fact_text(slow, "layout"), &about, look);

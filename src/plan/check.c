@@ -4,6 +4,7 @@
 
 #include "base/diagnose.h"
 #include "base/number.h"
+#include "layout/keys.h"
 #include "plan/entry.h"
 #include "plan/lesson.h"
 #include "rules/rules.h"
@@ -11,16 +12,34 @@
 
 enum { MOST_TENSORS = 12 };
 
+/* --recipe is for layouts that name none. */
+static ff_status settle_recipe(const ff_job *job, const char *text, ff_diagnostics *findings,
+                               ff_layout *layout) {
+    if (!job->recipe_given)
+        return FF_OK;
+    bool written = layout->given & ff_layout_key_bit("recipe");
+    if (written && layout->recipe != job->recipe) {
+        ff_report(findings, FF0206, ff_layout_place(text, "recipe"),
+                  "recipe=%s, but --recipe says %s", ff_recipe_name(layout->recipe),
+                  ff_recipe_name(job->recipe));
+        ff_report_help(findings, "leave one of them out");
+        return FF_INVALID;
+    }
+    layout->recipe = job->recipe;
+    return FF_OK;
+}
+
 ff_status ff_read_layout(const ff_job *job, const char *text, ff_diagnostics *findings,
                          ff_layout *layout) {
     ff_status status = ff_layout_parse(text, findings, layout);
     if (status != FF_OK)
         return status;
-    if (job->recipe_given)
-        layout->recipe = job->recipe;
+    if (settle_recipe(job, text, findings, layout) != FF_OK)
+        return FF_INVALID;
     ff_layout_context context = {.world = job->cluster.devices,
                                  .gbs_sequences = ff_job_sequences(job),
-                                 .layers = job->model.layers};
+                                 .layers = job->model.layers,
+                                 .text = text};
     return ff_layout_derive(layout, &context, findings) == FF_OK ? FF_OK : FF_NO;
 }
 
@@ -55,9 +74,13 @@ static void findings_facts(const ff_diagnostics *findings, int first, ff_facts *
     ff_facts_close(facts);
 }
 
-static void open_answer(const ff_job *job, ff_facts *facts) {
+/* The layout's recipe is the one that counts. */
+static void open_answer(const ff_job *job, const ff_layout *layout, ff_facts *facts) {
+    ff_job echoed = *job;
+    echoed.recipe_given = true;
+    echoed.recipe = layout->recipe;
     ff_document_head(facts, "check");
-    ff_inputs_of_job(job, facts);
+    ff_inputs_of_job(&echoed, facts);
     ff_facts_open_record(facts, "model");
     ff_model_summary(&job->model, facts);
     ff_facts_close(facts);
@@ -110,15 +133,17 @@ static ff_status check_full(const ff_job *job, const char *text, ff_diagnostics 
     ff_status status = ff_read_layout(job, text, findings, &layout);
     if (status == FF_INVALID)
         return status;
-    open_answer(job, facts);
+    open_answer(job, &layout, facts);
     ff_facts_add_text(facts, "layout", "%s", text);
     bool legal = status == FF_OK;
     ff_verdict verdict = FF_TOO_BIG;
+    ff_rule_case c = ff_rule_case_of(job, &layout, text);
     if (legal) {
         ff_facts_add_text(facts, "layout_full", "%s",
                           ff_layout_print(&layout, FF_LAYOUT_FULL, printed, sizeof printed));
-        ff_rule_case c = ff_rule_case_of(job, &layout, text);
         legal = ff_rules_check(&c, findings);
+    } else {
+        ff_rules_check_sizes(&c, findings);
     }
     ff_facts_add_boolean(facts, "legal", legal);
     if (legal && estimate_facts(job, &layout, findings, facts, &verdict) != FF_OK)
@@ -154,27 +179,25 @@ static ff_status check_lesson(const ff_job *job, const char *text, ff_diagnostic
     ff_layout read;
     ff_lesson_layout l;
     int first = ff_diagnostics_count(findings);
-    if (ff_layout_parse(text, findings, &read) != FF_OK)
+    if (ff_layout_parse(text, findings, &read) != FF_OK ||
+        settle_recipe(job, text, findings, &read) != FF_OK)
         return FF_INVALID;
     complete_lesson(job, &read, &l);
-    ff_status status = ff_lesson_check(job, &l, findings);
+    ff_status status = ff_lesson_check(job, &l, text, findings);
     bool fits = l.memory.total_bytes <= (double)job->cluster.device.memory_bytes;
     bool legal = true;
-    for (int i = first; i < ff_diagnostics_count(findings); i++)
-        legal = legal && ff_code_find(ff_diagnostics_at(findings, i)->code) == FF0514;
-    open_answer(job, facts);
+    for (int i = first; i < ff_diagnostics_count(findings); i++) {
+        const ff_diagnostic *d = ff_diagnostics_at(findings, i);
+        legal = legal && (d->severity != FF_ERROR || ff_code_find(d->code) == FF0514);
+    }
+    open_answer(job, &read, facts);
     ff_facts_add_text(facts, "layout", "%s", text);
     ff_facts_add_boolean(facts, "legal", legal);
     ff_facts_add_text(facts, "verdict", "%s", !legal ? "illegal" : fits ? "fits" : "too_big");
     ff_facts_add_boolean(facts, "fits", legal && fits);
     ff_facts_open_record(facts, "estimate");
-    ff_facts_open_record(facts, "memory");
-    ff_facts_add_integer(facts, "peak_bytes", (int64_t)l.memory.total_bytes);
-    ff_facts_add_integer(facts, "capacity_bytes", job->cluster.device.memory_bytes);
-    ff_facts_add_real(facts, "static_bytes", l.memory.static_bytes);
-    ff_facts_add_real(facts, "activations_bytes", l.memory.activation_bytes);
-    ff_facts_add_real(facts, "overhead_bytes", l.memory.overhead_bytes);
-    ff_facts_close(facts);
+    ff_lesson_layout_facts(&l, facts);
+    ff_lesson_memory_facts(&l, job, facts);
     ff_facts_close(facts);
     findings_facts(findings, first, facts);
     return status;

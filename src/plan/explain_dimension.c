@@ -250,9 +250,10 @@ void ff_explain_dp(const ff_explained *e, ff_facts *facts) {
     if (count == 0)
         ff_document_say(facts, "One replica: nothing is reduced.");
     ff_document_item(facts, "reduces over",
-                     "dp * cp = %lld ranks (CP ranks hold the same weights); "
-                     "experts over edp = %lld",
-                     (long long)(e->layout.dp * e->layout.cp), (long long)e->layout.edp);
+                     "dp * cp = %lld ranks: CP ranks hold the same weights",
+                     (long long)(e->layout.dp * e->layout.cp));
+    if (ff_model_moe_kind(&e->job->model) != NULL)
+        ff_document_item(facts, "experts", "over edp = %lld", (long long)e->layout.edp);
     ff_document_item(facts, "in all", "%s of reductions and gathers a step, %s exposed (%.1f%%)",
                      ff_format_seconds(time->gradient_s + time->gather_s, total, sizeof total),
                      ff_format_seconds(time->exposed_s[FF_EXPOSED_DP], exposed, sizeof exposed),

@@ -186,8 +186,10 @@ static void symbol_row(const ff_explained *e, const char *name, size_t length, f
             continue;
         ff_facts_open_record(facts, NULL);
         ff_facts_add_text(facts, "symbol", "%s", s->name);
+        bool whole = s->unit[0] == '\0';
         ff_facts_add_text(facts, "value", "%s",
-                          ff_format_number(s->unit, s->value(e), value, sizeof value));
+                          whole ? ff_format_integer((int64_t)s->value(e), value, sizeof value)
+                                : ff_format_number(s->unit, s->value(e), value, sizeof value));
         ff_facts_add_text(facts, "meaning", "%s", s->meaning);
         ff_facts_add_text(facts, "divided_by", "%s", s->divided_by);
         ff_facts_close(facts);

@@ -6,8 +6,8 @@
  *     legal        dp tp pp cp ep = N,  tp <= devices a node,  tp <= heads,  b m dp S >= target
  *
  * Pipeline stages, vocabulary and microbatches in flight play no part in it; dp is taken as
- * written. The search nests tp, pp, cp over {1,2,4,8} and zero over 0..3, with ep 1 and m the
- * smallest. */
+ * written. The search nests tp, pp, cp over {1,2,4,8} and zero over 0..3, with ep and b 1 and m
+ * the smallest; --grid and --where change and filter these choices. */
 #ifndef FF_PLAN_LESSON_H
 #define FF_PLAN_LESSON_H
 
@@ -28,13 +28,18 @@ typedef struct ff_lesson_set ff_lesson_set;
 /* P: what the user states for a bare shape, else all parameters. */
 double ff_lesson_params(const ff_model *model);
 void ff_lesson_price(const ff_job *job, ff_lesson_layout *layout);
+/* NULL with findings when --where or --grid name a dimension that the lesson does not have. */
 ff_lesson_set *ff_lesson_search(ff_arena *arena, const ff_job *job, const ff_space *space,
-                                ff_search_counts *counts);
+                                ff_search_counts *counts, ff_diagnostics *findings);
 int64_t ff_lesson_found(const ff_lesson_set *set);
 /* The list `plans`. */
 void ff_lesson_facts(const ff_lesson_set *set, const ff_job *job, int top, ff_facts *facts);
-/* Reports each violated condition; FF_OK, or FF_NO. The layout is as written: dp is not the rest.
- */
-ff_status ff_lesson_check(const ff_job *job, ff_lesson_layout *layout, ff_diagnostics *findings);
+/* Of one layout, into the open record: `layout` and `layout_fields`; `memory`. */
+void ff_lesson_layout_facts(const ff_lesson_layout *layout, ff_facts *facts);
+void ff_lesson_memory_facts(const ff_lesson_layout *layout, const ff_job *job, ff_facts *facts);
+/* Prices it and reports each violated condition; FF_OK, or FF_NO. `text` is the layout as written,
+ * to point into, or NULL. */
+ff_status ff_lesson_check(const ff_job *job, ff_lesson_layout *layout, const char *text,
+                          ff_diagnostics *findings);
 
 #endif

@@ -216,7 +216,7 @@ const char *ff_reach_words(const ff_explained *e, const ff_reach *reach, char *t
 void ff_method_items(const ff_explained *e, const ff_method *method, const ff_variant *variant,
                      ff_facts *facts) {
     char sent[FF_VALUE_BYTES], count[FF_VALUE_BYTES], needs[FF_VALUE_BYTES], link[128],
-        peak[FF_VALUE_BYTES], exposed[FF_VALUE_BYTES];
+        peak[FF_VALUE_BYTES], exposed[FF_VALUE_BYTES], share[FF_VALUE_BYTES];
     ff_reaches reaches;
     int64_t calls;
     double sent_bytes;
@@ -229,9 +229,9 @@ void ff_method_items(const ff_explained *e, const ff_method *method, const ff_va
                      ff_format_bytes((double)variant->estimate.peak_bytes, peak, sizeof peak));
     ff_document_item(facts, "sends", "%s", method->sends);
     ff_document_item(facts, "why there", "%s", method->why);
-    ff_document_item(facts, "timing", "%s; %s of a step exposed (%.1f%%)", method->timing,
+    ff_document_item(facts, "timing", "%s; %s of a step exposed (%s)", method->timing,
                      ff_format_seconds(exposed_s, exposed, sizeof exposed),
-                     100 * exposed_s / time->step_s);
+                     ff_format_percent(exposed_s / time->step_s, share, sizeof share));
     ff_document_item(facts, "a step", "%s calls, %s sent by a rank, over %s",
                      ff_format_integer(calls, count, sizeof count),
                      ff_format_number("sent", sent_bytes, sent, sizeof sent),

@@ -1,11 +1,12 @@
 /* The answer of a search as facts: the plans, the three steps of the first with this model's
  * numbers, the second's difference term by term, and the contrasts. */
 #include "base/number.h"
+#include "base/units.h"
 #include "cluster/describe.h"
 #include "plan/entry.h"
 #include "plan/lesson.h"
+#include "plan/remedy.h"
 #include "plan/search.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ typedef struct view {
 
 static void look_again(const ff_plan_set *set, const ff_candidate *candidate, bool timed, view *v) {
     char whole[FF_LAYOUT_TEXT_BYTES];
-    ff_space_layout(&set->space, &candidate->point, &v->layout);
+    ff_space_layout(&set->space, &candidate->point, NULL, &v->layout);
     v->stages = FF_ARENA_ARRAY(set->arena, v->layout.pp, ff_stage_memory);
     ff_evaluate_memory(set->evaluator, &v->layout, &v->estimate, v->stages);
     if (timed)
@@ -66,38 +67,50 @@ static void describe_split(const ff_layout *l, char *text, size_t bytes) {
                                                   : ", ",
                                  parts[i]);
     if (count == 0)
-        snprintf(text, bytes, "nothing is split:");
+        snprintf(text, bytes, "nothing is split");
 }
 
 static void fit_step(const view *v, ff_facts *facts) {
     const ff_stage_memory *m = &v->stages[v->estimate.peak_stage];
     int64_t held = ff_add(m->activations_bytes, m->buffers_bytes);
+    const char *flights = v->layout.vpp > 1   ? "chunks of microbatches"
+                          : m->in_flight == 1 ? "microbatch"
+                                              : "microbatches";
     char split[256];
     describe_split(&v->layout, split, sizeof split);
     open_step(facts, "fit");
     ff_facts_add_text(facts, "text",
-                      "%s bring%s states to %.1f GiB; stage %lld holds %.1f GiB of activations and "
-                      "buffers (%lld %s in flight); %.1f of %.1f GiB with %.1f of runtime",
-                      split, strchr(split, ' ') == NULL ? "s" : "", (double)state_bytes(m) / GIB,
-                      (long long)v->estimate.peak_stage, (double)held / GIB,
-                      (long long)m->in_flight,
-                      v->layout.vpp > 1 ? "chunk-microbatches" : "microbatches",
+                      "%s: states %.1f GiB; activations and buffers %.1f (%lld %s in flight); "
+                      "runtime %.1f; together %.1f of %.1f GiB on stage %lld",
+                      split, (double)state_bytes(m) / GIB, (double)held / GIB,
+                      (long long)m->in_flight, flights, (double)m->runtime_bytes / GIB,
                       (double)v->estimate.peak_bytes / GIB,
-                      (double)v->estimate.capacity_bytes / GIB, (double)m->runtime_bytes / GIB);
+                      (double)v->estimate.capacity_bytes / GIB, (long long)v->estimate.peak_stage);
     ff_facts_close(facts);
+}
+
+/* Interleaving grows the batch by whole groups of microbatches. */
+static int64_t batch_unit(const ff_job *job, const ff_layout *l) {
+    int64_t microbatches = l->schedule == FF_SCHEDULE_INTERLEAVED ? l->pp : 1;
+    return ff_mul(ff_mul3(l->mbs, l->dp, job->seq), microbatches);
 }
 
 static void batch_step(const ff_job *job, const view *v, ff_facts *facts) {
     const ff_layout *l = &v->layout;
-    double actual = (double)v->estimate.batch_tokens, wanted = (double)job->gbs_tokens;
-    double unit = (double)ff_mul3(l->mbs, l->dp, job->seq);
+    int64_t actual = v->estimate.batch_tokens, smaller = actual - batch_unit(job, l);
+    char batch[FF_VALUE_BYTES], below[FF_VALUE_BYTES], seq[FF_VALUE_BYTES], less[128];
+    ff_format_count((double)actual, 4, batch, sizeof batch);
+    ff_format_count((double)smaller, 4, below, sizeof below);
+    ff_format_integer(job->seq, seq, sizeof seq);
+    snprintf(less, sizeof less,
+             smaller > 0 ? "the next smaller batch is %s" : "it cannot run a smaller batch", below);
     open_step(facts, "batch");
-    ff_facts_add_text(
-        facts, "text",
-        "dp=%lld x mbs=%lld x %lld microbatches x %lld tokens = %.4g M (%+.1f%%); one "
-        "microbatch less would be %.4g M",
-        (long long)l->dp, (long long)l->mbs, (long long)l->microbatches, (long long)job->seq,
-        actual / 1e6, 100 * (actual / wanted - 1), (actual - unit) / 1e6);
+    ff_facts_add_text(facts, "text",
+                      "dp=%lld x mbs=%lld x %lld microbatch%s x %s = %s tokens "
+                      "(%+.1f%%); %s",
+                      (long long)l->dp, (long long)l->mbs, (long long)l->microbatches,
+                      l->microbatches == 1 ? "" : "es", seq, batch,
+                      100 * ((double)actual / (double)job->gbs_tokens - 1), less);
     ff_facts_close(facts);
 }
 
@@ -272,32 +285,22 @@ static void too_big_facts(const ff_plan_set *set, ff_facts *facts) {
 
 /* ---- when nothing fits ---- */
 
-static int64_t nodes_that_hold(const ff_plan_set *set, const view *v) {
-    double factor = (double)v->estimate.peak_bytes / (double)v->estimate.capacity_bytes;
-    return (int64_t)ceil(factor * (double)set->job.cluster.nodes);
-}
-
 static void nothing_fits_facts(const ff_plan_set *set, ff_facts *facts) {
     view v;
     int64_t bytes;
     look_again(set, &set->nearest, false, &v);
     const char *part = dominant_part(&v.stages[v.estimate.peak_stage], &bytes);
-    double factor = (double)v.estimate.peak_bytes / (double)v.estimate.capacity_bytes;
+    ff_remedy remedies[FF_MOST_REMEDIES];
+    int count = ff_remedies_find(set, v.estimate.peak_bytes, remedies);
     ff_facts_open_record(facts, "nothing_fits");
     memory_gap_facts(&v, facts);
     ff_facts_add_text(facts, "dominant", "%.1f GiB of %s", (double)bytes / GIB, part);
     ff_facts_open_list(facts, "changes");
-    ff_facts_open_record(facts, NULL);
-    ff_facts_add_text(facts, "text", "about %lld nodes instead of %lld",
-                      (long long)nodes_that_hold(set, &v), (long long)set->job.cluster.nodes);
-    ff_facts_close(facts);
-    ff_facts_open_record(facts, NULL);
-    ff_facts_add_text(facts, "text", "devices of %.0f GiB or more",
-                      ceil((double)v.estimate.peak_bytes / GIB));
-    ff_facts_close(facts);
-    ff_facts_open_record(facts, NULL);
-    ff_facts_add_text(facts, "text", "a model or sequence about %.1f times smaller", factor);
-    ff_facts_close(facts);
+    for (int i = 0; i < count; i++) {
+        ff_facts_open_record(facts, NULL);
+        ff_facts_add_text(facts, "text", "%s", remedies[i].text);
+        ff_facts_close(facts);
+    }
     ff_facts_close(facts);
     ff_facts_close(facts);
 }
@@ -313,16 +316,6 @@ static void search_facts(const ff_plan_set *set, double elapsed_s, ff_facts *fac
     ff_facts_add_integer(facts, "too_big", c->too_big);
     ff_facts_add_integer(facts, "estimated", c->estimated);
     ff_facts_add_real(facts, "elapsed_s", elapsed_s);
-    ff_facts_close(facts);
-}
-
-static void next_facts(const ff_plan_set *set, const char *layout, ff_facts *facts) {
-    ff_facts_open_list(facts, "next");
-    ff_facts_open_record(facts, NULL);
-    ff_facts_add_text(facts, "text", "fivefold explain %s %s %s --seq %lld --gbs %lld",
-                      set->job.model.name, set->job.cluster.name, layout, (long long)set->job.seq,
-                      (long long)set->job.gbs_tokens);
-    ff_facts_close(facts);
     ff_facts_close(facts);
 }
 
@@ -355,7 +348,6 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
         slow_facts(set, &first, facts);
     if (set->has_too_big)
         too_big_facts(set, facts);
-    next_facts(set, first.text, facts);
 }
 
 void ff_plan_facts(const ff_plan_set *set, double elapsed_s, ff_facts *facts) {

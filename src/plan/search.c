@@ -4,6 +4,10 @@
 #include "plan/lesson.h"
 #include "rules/rules.h"
 #include <stdlib.h>
+#include <string.h>
+
+/* Up to here the best are kept in order as they come; above, all are kept and sorted. */
+enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5 };
 
 static int sign(double difference) {
     return difference < 0 ? -1 : difference > 0;
@@ -12,6 +16,11 @@ static int sign(double difference) {
 static int64_t devices_of(const ff_candidate *c) {
     return (int64_t)c->point.value[FF_DIM_TP] * c->point.value[FF_DIM_PP] *
            c->point.value[FF_DIM_CP] * c->point.value[FF_DIM_DP];
+}
+
+/* What the objective wants small. Every layout fills the cluster, so devices decide nothing. */
+static double merit(const ff_candidate *c, ff_objective objective) {
+    return objective == FF_OBJECTIVE_MEMORY ? (double)c->peak_bytes : c->s_per_token;
 }
 
 /* Time a token, peak memory or devices first; then time; then the earlier point. */
@@ -35,7 +44,7 @@ int ff_point_active_dimensions(const ff_point *point) {
 /* ---- keeping the best ---- */
 
 static void keep(ff_plan_set *set, const ff_candidate *candidate) {
-    bool all = set->options.top == 0;
+    bool all = set->keeps_all;
     if (set->kept == set->room) {
         if (!all &&
             ff_candidate_compare(candidate, &set->best[set->kept - 1], set->options.objective) >= 0)
@@ -68,26 +77,33 @@ static int compare_by_memory(const void *a, const void *b) {
 }
 
 static void rank_all(ff_plan_set *set) {
-    if (set->options.top == 0 && set->kept > 1)
+    if (set->keeps_all && set->kept > 1)
         qsort(set->best, (size_t)set->kept, sizeof *set->best,
               set->options.objective == FF_OBJECTIVE_MEMORY ? compare_by_memory
                                                             : compare_by_tokens);
 }
 
-/* Among what is within the given share of the best, the fewest active dimensions come first. */
+/* Among what is within the given share of the best, the fewest active dimensions come first, each
+ * in its order. */
 static void prefer_plain(ff_plan_set *set) {
-    double limit = set->kept > 0 ? set->best[0].s_per_token * (1 + set->options.near_ratio) : 0;
-    int64_t within = 0;
-    while (within < set->kept && set->best[within].s_per_token <= limit)
+    ff_objective objective = set->options.objective;
+    if (set->options.near_ratio <= 0 || set->kept == 0)
+        return;
+    double limit = merit(&set->best[0], objective) * (1 + set->options.near_ratio);
+    int64_t within = 0, placed = 0;
+    while (within < set->kept && merit(&set->best[within], objective) <= limit)
         within++;
-    for (int64_t i = 1; i < within && set->options.near_ratio > 0; i++) {
-        ff_candidate moved = set->best[i];
-        int active = ff_point_active_dimensions(&moved.point);
-        int64_t at = i;
-        for (; at > 0 && ff_point_active_dimensions(&set->best[at - 1].point) > active; at--)
-            set->best[at] = set->best[at - 1];
-        set->best[at] = moved;
-    }
+    ff_candidate *ranked = FF_ARENA_ARRAY(set->arena, within, ff_candidate);
+    for (int active = 0; active <= MOST_ACTIVE; active++)
+        for (int64_t i = 0; i < within; i++)
+            if (ff_point_active_dimensions(&set->best[i].point) == active)
+                ranked[placed++] = set->best[i];
+    memcpy(set->best, ranked, (size_t)within * sizeof *ranked);
+}
+
+static void cut_to_top(ff_plan_set *set) {
+    if (set->options.top > 0 && set->kept > set->options.top)
+        set->kept = set->options.top;
 }
 
 /* ---- contrasts ---- */
@@ -105,9 +121,9 @@ static void note_slow(ff_plan_set *set, const ff_candidate *c) {
 }
 
 static void note_roomy(ff_plan_set *set, const ff_candidate *c) {
-    bool better = c->verdict == FF_FITS &&
-                  (!set->has_roomy ||
-                   ff_candidate_compare(c, &set->roomy, set->options.objective) < 0);
+    bool better =
+        c->verdict == FF_FITS &&
+        (!set->has_roomy || ff_candidate_compare(c, &set->roomy, set->options.objective) < 0);
     if (!better)
         return;
     set->roomy = *c;
@@ -131,12 +147,17 @@ static void note_too_big(ff_plan_set *set, const ff_candidate *c) {
 
 /* ---- the walk ---- */
 
-static void note_illegal(ff_plan_set *set, const ff_rule_case *c) {
+/* The first is looked at again for its reason, in case all are illegal. */
+static void note_illegal(ff_plan_set *set, const ff_point *point, const ff_rule_case *c) {
+    ff_layout layout;
     set->counts.illegal++;
-    if (set->first_illegal == NULL) {
-        set->first_illegal = ff_diagnostics_create();
+    if (set->first_illegal != NULL)
+        return;
+    set->first_illegal = ff_diagnostics_create();
+    if (c == NULL)
+        ff_space_layout(&set->space, point, set->first_illegal, &layout);
+    else
         ff_rules_check(c, set->first_illegal);
-    }
 }
 
 static bool judge(void *context, const ff_point *point) {
@@ -144,8 +165,8 @@ static bool judge(void *context, const ff_point *point) {
     ff_layout layout;
     ff_estimate estimate;
     ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
-    if (!ff_space_layout(&set->space, point, &layout)) {
-        set->counts.illegal++;
+    if (!ff_space_layout(&set->space, point, NULL, &layout)) {
+        note_illegal(set, point, NULL);
         return true;
     }
     ff_rule_case c = {.model = &set->job.model,
@@ -155,7 +176,7 @@ static bool judge(void *context, const ff_point *point) {
                       .gbs_sequences = ff_job_sequences(&set->job),
                       .gbs_exact = set->job.gbs_exact};
     if (!ff_rules_legal(&c)) {
-        note_illegal(set, &c);
+        note_illegal(set, point, &c);
         return true;
     }
     ff_evaluate_memory(set->evaluator, &layout, &estimate, NULL);
@@ -175,24 +196,33 @@ static bool judge(void *context, const ff_point *point) {
     return true;
 }
 
+/* The first error among what was found. */
+static const ff_diagnostic *first_error(const ff_diagnostics *list) {
+    for (int i = 0; i < ff_diagnostics_count(list); i++)
+        if (ff_diagnostics_at(list, i)->severity == FF_ERROR)
+            return ff_diagnostics_at(list, i);
+    return NULL;
+}
+
 static void explain_nothing(const ff_plan_set *set, ff_diagnostics *findings) {
+    const ff_diagnostic *first = first_error(set->first_illegal);
+    const char *by = set->lesson != NULL ? " by the lesson's ledger" : "";
     if (set->counts.considered == 0) {
         ff_report(findings, FF0503, FF_NOWHERE, "--where and --grid leave no layout");
         ff_report_help(findings, "loosen a condition");
         return;
     }
     if (set->counts.too_big > 0) {
-        ff_report(findings, FF0501, FF_NOWHERE, "none of %lld legal layouts fits %.1f GiB a device",
+        ff_report(findings, FF0501, FF_NOWHERE,
+                  "none of %lld legal layouts fits %.1f GiB a device%s",
                   (long long)set->counts.too_big,
-                  (double)set->job.cluster.device.memory_bytes / (1024.0 * 1024.0 * 1024.0));
+                  (double)set->job.cluster.device.memory_bytes / (1024.0 * 1024.0 * 1024.0), by);
         return;
     }
-    ff_report(findings, FF0502, FF_NOWHERE, "none of %lld layouts is legal",
-              (long long)set->counts.considered);
-    if (ff_diagnostics_count(set->first_illegal) > 0) {
-        const ff_diagnostic *first = ff_diagnostics_at(set->first_illegal, 0);
+    ff_report(findings, FF0502, FF_NOWHERE, "none of %lld layouts is legal%s",
+              (long long)set->counts.considered, by);
+    if (first != NULL)
         ff_report_help(findings, "the first fails with %s: %s", first->code, first->message);
-    }
 }
 
 static ff_status refuse_job(const ff_job *job, ff_diagnostics *findings) {
@@ -216,9 +246,29 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
     set->arena = arena;
     set->job = *job;
     set->options = *options;
-    set->room = options->top == 0 ? 1024 : options->top;
+    set->keeps_all =
+        options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
+    set->room = set->keeps_all ? 1024 : options->top;
     set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
     return set;
+}
+
+static ff_status search_lesson(ff_plan_set *set, ff_diagnostics *findings) {
+    set->lesson = ff_lesson_search(set->arena, &set->job, &set->space, &set->counts, findings);
+    if (set->lesson == NULL)
+        return FF_INVALID;
+    return ff_lesson_found(set->lesson) > 0 ? FF_OK : FF_NO;
+}
+
+static ff_status search_full(ff_plan_set *set, ff_diagnostics *findings) {
+    set->evaluator = ff_evaluator_create(&set->job, findings);
+    if (set->evaluator == NULL)
+        return FF_BUG;
+    ff_space_walk(&set->space, judge, set);
+    rank_all(set);
+    prefer_plain(set);
+    cut_to_top(set);
+    return set->kept > 0 ? FF_OK : FF_NO;
 }
 
 ff_status ff_plan_search(const ff_job *job, const ff_plan_options *options,
@@ -228,28 +278,17 @@ ff_status ff_plan_search(const ff_job *job, const ff_plan_options *options,
         return FF_INVALID;
     ff_plan_set *set = new_set(job, options);
     *result = set;
-    if (ff_space_init(&set->space, set->arena, &set->job, options, findings) != FF_OK) {
-        ff_plan_free(set);
-        *result = NULL;
-        return FF_INVALID;
-    }
-    if (job->ledger == FF_LEDGER_LESSON) {
-        set->lesson = ff_lesson_search(set->arena, &set->job, &set->space, &set->counts);
-        return ff_lesson_found(set->lesson) > 0 ? FF_OK : FF_NO;
-    }
-    set->evaluator = ff_evaluator_create(&set->job, findings);
-    if (set->evaluator == NULL) {
-        ff_plan_free(set);
-        *result = NULL;
-        return FF_BUG;
-    }
-    ff_space_walk(&set->space, judge, set);
-    rank_all(set);
-    prefer_plain(set);
-    if (set->kept > 0)
-        return FF_OK;
-    explain_nothing(set, findings);
-    return FF_NO;
+    ff_status status = ff_space_init(&set->space, set->arena, &set->job, options, findings);
+    if (status == FF_OK)
+        status = job->ledger == FF_LEDGER_LESSON ? search_lesson(set, findings)
+                                                 : search_full(set, findings);
+    if (status == FF_NO)
+        explain_nothing(set, findings);
+    if (status == FF_OK || status == FF_NO)
+        return status;
+    ff_plan_free(set);
+    *result = NULL;
+    return status;
 }
 
 void ff_plan_free(ff_plan_set *set) {

@@ -28,6 +28,7 @@ struct ff_plan_set {
     ff_search_counts counts;
     ff_candidate *best; /* by rank */
     int64_t kept, room;
+    bool keeps_all; /* while searching; cut to the top at the end */
     /* Contrasts; valid when their flag is set. */
     bool has_slow, has_too_big, has_nearest, has_roomy;
     ff_candidate roomy;   /* the best whose fit is not tight */

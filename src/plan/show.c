@@ -301,7 +301,7 @@ static void device_section(const ff_device *d, ff_facts *facts) {
         if (peaks[i].flops > 0)
             ff_document_item(facts, peaks[i].name, "%.1f TFLOP/s dense", peaks[i].flops / 1e12);
     ff_document_item(facts, "link", "%s%s", d->link,
-                     d->link_switch ? ", through a switch" : ", no switch");
+                     d->link_switch ? ", any peer at full rate" : ", a mesh: one link a peer");
 }
 
 void ff_show_cluster(const ff_cluster *cluster, ff_facts *facts) {
@@ -314,7 +314,7 @@ void ff_show_cluster(const ff_cluster *cluster, ff_facts *facts) {
     ff_document_item(facts, "devices", "%lld: %lld nodes of %lld, domains of %lld",
                      (long long)cluster->devices, (long long)cluster->nodes,
                      (long long)cluster->devices_per_node, (long long)cluster->domain_devices);
-    ff_document_item(facts, "network", "%lld adapters a node, %srail-optimised, spine 1:%g",
+    ff_document_item(facts, "network", "%lld adapters a node, %srail-optimised, spine %g:1",
                      (long long)cluster->nics_per_node, cluster->rail_optimised ? "" : "not ",
                      cluster->oversubscription);
     tier_table(cluster, facts);

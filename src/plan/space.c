@@ -3,12 +3,13 @@
 #include "base/diagnose.h"
 #include "base/number.h"
 #include "base/text.h"
+#include <stdio.h>
 #include <string.h>
 
 /* From cheap to dear; core attention is offered where the kernels keep scores. */
 const ff_recompute_choice ff_recompute_choices[] = {
     {"none", FF_RECOMPUTE_NONE, 0},
-    {"selective:norm+activation", FF_RECOMPUTE_SELECTIVE, FF_MODULE_NORM | FF_MODULE_ACTIVATION},
+    {"selective:norm+act", FF_RECOMPUTE_SELECTIVE, FF_MODULE_NORM | FF_MODULE_ACTIVATION},
     {"selective:core", FF_RECOMPUTE_SELECTIVE, FF_MODULE_CORE},
     {"selective:mlp+norm", FF_RECOMPUTE_SELECTIVE, FF_MODULE_MLP | FF_MODULE_NORM},
     {"full", FF_RECOMPUTE_FULL, 0},
@@ -22,17 +23,32 @@ static const char *const dimension_names[FF_DIM_COUNT] = {"tp",  "pp",  "cp",   
 
 /* ---- reading --where and --grid ---- */
 
-static bool read_value(ff_dimension dimension, const char *text, int32_t *value) {
-    if (dimension == FF_DIM_RECOMPUTE) {
-        for (int i = 0; i < ff_recompute_choice_count; i++) {
-            if (strcmp(ff_recompute_choices[i].name, text) == 0) {
-                *value = i;
-                return true;
-            }
-        }
+const char *ff_dimension_name(ff_dimension dimension) {
+    return dimension_names[dimension];
+}
+
+/* As a layout writes it. */
+static bool read_recompute(const char *text, int32_t *value) {
+    char item[128];
+    ff_layout written;
+    snprintf(item, sizeof item, "recompute=%s", text);
+    if (strchr(text, ',') != NULL || ff_layout_parse(item, NULL, &written) != FF_OK)
         return false;
+    for (int i = 0; i < ff_recompute_choice_count; i++) {
+        const ff_recompute_choice *choice = &ff_recompute_choices[i];
+        if (choice->mode == written.recompute && choice->modules == written.recompute_modules &&
+            written.recompute_layers == 0) {
+            *value = i;
+            return true;
+        }
     }
+    return false;
+}
+
+static bool read_value(ff_dimension dimension, const char *text, int32_t *value) {
     int64_t count;
+    if (dimension == FF_DIM_RECOMPUTE)
+        return read_recompute(text, value);
     if (!ff_parse_count(text, &count) || count > (1 << 20))
         return false;
     *value = (int32_t)count;
@@ -56,27 +72,50 @@ static bool read_dimension(const char *name, const char *option, ff_diagnostics 
     return false;
 }
 
-/* Values separated by `separator` into `values`; false with a finding for the first that is none.
- */
+static bool is_one_of(int32_t value, const int32_t *values, int count) {
+    for (int i = 0; i < count; i++)
+        if (values[i] == value)
+            return true;
+    return false;
+}
+
+static const char *help_on_values(ff_dimension dimension, const char *word) {
+    if (strchr(word, '=') != NULL)
+        return "a blank separates dimensions: --grid \"tp=1,2 pp=1,2\"";
+    if (dimension == FF_DIM_ZERO)
+        return "0, 1, 2 or 3";
+    if (dimension == FF_DIM_RECOMPUTE)
+        return "none, selective:norm+act, selective:core, selective:mlp+norm or full";
+    return "a positive whole number, at most 1048576";
+}
+
+/* Values separated by `separator` into `values`, each once; false with a finding for the first that
+ * is none. */
 static bool read_values(ff_dimension dimension, char *text, const char *separator,
                         const char *option, ff_diagnostics *findings, int32_t *values, int *count) {
     char *rest = NULL;
+    const char *name = dimension_names[dimension];
     *count = 0;
     for (char *word = strtok_r(text, separator, &rest); word != NULL;
          word = strtok_r(NULL, separator, &rest)) {
-        if (*count == FF_MOST_CHOICES || !read_value(dimension, word, &values[*count])) {
+        int32_t value;
+        if (!read_value(dimension, word, &value)) {
             ff_report(findings, FF0403, FF_NOWHERE, "%s: \"%s\" is no value of %s", option, word,
-                      dimension_names[dimension]);
-            ff_report_help(findings, dimension == FF_DIM_ZERO        ? "0, 1, 2 or 3"
-                                     : dimension == FF_DIM_RECOMPUTE ? "none, selective:core, full"
-                                                                     : "a positive whole number");
+                      name);
+            ff_report_help(findings, "%s", help_on_values(dimension, word));
             return false;
         }
-        ++*count;
+        if (is_one_of(value, values, *count))
+            continue;
+        if (*count == FF_MOST_CHOICES) {
+            ff_report(findings, FF0403, FF_NOWHERE, "%s: more than %d values of %s", option,
+                      FF_MOST_CHOICES, name);
+            return false;
+        }
+        values[(*count)++] = value;
     }
     if (*count == 0)
-        ff_report(findings, FF0403, FF_NOWHERE, "%s: %s has no value", option,
-                  dimension_names[dimension]);
+        ff_report(findings, FF0403, FF_NOWHERE, "%s: %s has no value", option, name);
     return *count > 0;
 }
 
@@ -86,6 +125,24 @@ static const struct relation {
 } relations[] = {{"<=", FF_AT_MOST, 0}, {">=", FF_AT_LEAST, 0}, {"!=", FF_IS_NONE_OF, 0},
                  {"<", FF_AT_MOST, -1}, {">", FF_AT_LEAST, 1},  {"=", FF_IS_ONE_OF, 0}};
 
+/* A bound is one number; only = and != take several values, and those of recompute have no order. */
+static bool check_bound(const struct relation *relation, ff_diagnostics *findings,
+                        ff_condition *condition) {
+    bool is_bound = relation->relation == FF_AT_MOST || relation->relation == FF_AT_LEAST;
+    const char *name = dimension_names[condition->dimension];
+    condition->relation = relation->relation;
+    condition->value[0] += relation->offset;
+    if (!is_bound || (condition->values == 1 && condition->dimension != FF_DIM_RECOMPUTE))
+        return true;
+    if (condition->values > 1)
+        ff_report(findings, FF0403, FF_NOWHERE, "--where: %s%s is a bound and takes one value",
+                  name, relation->text);
+    else
+        ff_report(findings, FF0403, FF_NOWHERE, "--where: values of %s have no order", name);
+    ff_report_help(findings, "%s=A|B names several values", name);
+    return false;
+}
+
 static bool read_condition(char *text, ff_diagnostics *findings, ff_condition *condition) {
     size_t name_length = strcspn(text, "<>=!");
     for (size_t i = 0; i < sizeof relations / sizeof *relations; i++) {
@@ -94,13 +151,10 @@ static bool read_condition(char *text, ff_diagnostics *findings, ff_condition *c
             continue;
         char name[32];
         ff_copy_text(name, name_length + 1 < sizeof name ? name_length + 1 : sizeof name, text);
-        condition->relation = relations[i].relation;
-        if (!read_dimension(name, "--where", findings, &condition->dimension) ||
-            !read_values(condition->dimension, text + name_length + length, "|", "--where",
-                         findings, condition->value, &condition->values))
-            return false;
-        condition->value[0] += relations[i].offset;
-        return true;
+        return read_dimension(name, "--where", findings, &condition->dimension) &&
+               read_values(condition->dimension, text + name_length + length, "|", "--where",
+                           findings, condition->value, &condition->values) &&
+               check_bound(&relations[i], findings, condition);
     }
     ff_report(findings, FF0403, FF_NOWHERE, "--where: \"%s\" is no condition", text);
     ff_report_help(findings, "for example tp=8,pp<=16,zero!=3,cp=1|2");
@@ -158,15 +212,16 @@ static bool meets(const ff_condition *c, int32_t value) {
         return value <= c->value[0];
     if (c->relation == FF_AT_LEAST)
         return value >= c->value[0];
-    bool found = false;
-    for (int i = 0; i < c->values; i++)
-        found = found || c->value[i] == value;
-    return found == (c->relation == FF_IS_ONE_OF);
+    return is_one_of(value, c->value, c->values) == (c->relation == FF_IS_ONE_OF);
 }
 
-static bool allowed(const ff_space *space, ff_dimension dimension, int32_t value) {
+bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value) {
+    int dps = dimension == FF_DIM_DP ? space->choices[FF_DIM_DP] : 0;
+    if (dps > 0 && !is_one_of((int32_t)value, space->choice[FF_DIM_DP], dps))
+        return false;
     for (int i = 0; i < space->conditions; i++)
-        if (space->condition[i].dimension == dimension && !meets(&space->condition[i], value))
+        if (space->condition[i].dimension == dimension &&
+            !meets(&space->condition[i], (int32_t)value))
             return false;
     return true;
 }
@@ -178,7 +233,7 @@ typedef struct values {
 
 static void add(const ff_space *space, ff_dimension dimension, values *v, int64_t value) {
     int room = (int)(sizeof v->value / sizeof *v->value);
-    if (v->count < room && allowed(space, dimension, (int32_t)value))
+    if (v->count < room && ff_space_allows(space, dimension, value))
         v->value[v->count++] = (int32_t)value;
 }
 
@@ -240,9 +295,15 @@ static int64_t largest_mbs(const ff_space *space, int64_t dp) {
     return ff_min(LARGEST_MBS, sequences);
 }
 
-/* With dp*cp of 1 all ZeRO stages are one. */
+/* With dp*cp of 1 all ZeRO stages are one: the default, or another when the user bars it. */
 static void zero_stages(const ff_space *space, bool replicated, values *v) {
-    numbers(space, FF_DIM_ZERO, replicated ? 0 : 1, replicated ? 3 : 1, v);
+    if (!replicated && space->choices[FF_DIM_ZERO] == 0 && ff_space_allows(space, FF_DIM_ZERO, 1)) {
+        numbers(space, FF_DIM_ZERO, 1, 1, v);
+        return;
+    }
+    numbers(space, FF_DIM_ZERO, 0, 3, v);
+    if (!replicated)
+        v->count = v->count > 0;
 }
 
 typedef struct walk {
@@ -276,7 +337,7 @@ static void walk_rest(walk *w, int64_t dp) {
     values experts, zeros, sizes, chunks, modes;
     int32_t *at = w->point.value;
     at[FF_DIM_DP] = (int32_t)dp;
-    if (!allowed(space, FF_DIM_DP, at[FF_DIM_DP]))
+    if (!ff_space_allows(space, FF_DIM_DP, dp))
         return;
     expert_counts(space, (int64_t)at[FF_DIM_TP] * at[FF_DIM_CP] * dp, &experts);
     zero_stages(space, dp * at[FF_DIM_CP] > 1, &zeros);
@@ -311,7 +372,8 @@ void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context
     }
 }
 
-bool ff_space_layout(const ff_space *space, const ff_point *point, ff_layout *layout) {
+bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,
+                     ff_layout *layout) {
     const ff_recompute_choice *mode = &ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]];
     ff_layout_init(layout);
     layout->tp = point->value[FF_DIM_TP];
@@ -332,5 +394,5 @@ bool ff_space_layout(const ff_space *space, const ff_point *point, ff_layout *la
             space->job->gbs_tokens == 0 ? 0 : ff_ceil_div(space->job->gbs_tokens, space->job->seq),
         .layers = space->job->model.layers,
     };
-    return ff_layout_derive(layout, &context, NULL) == FF_OK;
+    return ff_layout_derive(layout, &context, findings) == FF_OK;
 }

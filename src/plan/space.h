@@ -21,7 +21,7 @@ typedef enum ff_dimension {
     FF_DIM_MBS,
     FF_DIM_VPP,
     FF_DIM_RECOMPUTE, /* index into ff_recompute_choices */
-    FF_DIM_DP,        /* derived: only conditions know it */
+    FF_DIM_DP,        /* derived: --grid and --where only filter it */
     FF_DIM_COUNT
 } ff_dimension;
 
@@ -64,7 +64,13 @@ ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
 typedef bool ff_point_visitor(void *context, const ff_point *point);
 void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context);
 
-/* The derived layout of a point; false when it cannot be derived (no legal grid). */
-bool ff_space_layout(const ff_space *space, const ff_point *point, ff_layout *layout);
+/* Whether --where (and --grid, for dp, which is derived) allow a value. */
+bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value);
+/* The dimension's name: "tp". */
+const char *ff_dimension_name(ff_dimension dimension);
+
+/* The derived layout of a point; false with findings (a list, or NULL) when it cannot be derived. */
+bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,
+                     ff_layout *layout);
 
 #endif

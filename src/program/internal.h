@@ -1,8 +1,8 @@
 /* What the program's files share: its content, and the weights of each unit.
  *
- * A unit is what ZeRO-3 gathers and frees together: a layer, the embedding, or the head with the MTP
- * blocks. A chunk's weights are the sum of its units, so buckets cut from the chunk (counts.c) and
- * units passed one by one (walk.c) end at the same element. */
+ * A unit is what ZeRO-3 gathers and frees together: a layer, the embedding, or the head with the
+ * MTP blocks. A chunk's weights are the sum of its units, so buckets cut from the chunk (counts.c)
+ * and units passed one by one (walk.c) end at the same element. */
 #ifndef FF_PROGRAM_INTERNAL_H
 #define FF_PROGRAM_INTERNAL_H
 

@@ -111,7 +111,8 @@ ff_shard_params program_chunk_params(const ff_program *p, const ff_chunk_content
         sum.dense = ff_add(sum.dense, ff_mul(one.dense, content->of_kind[kind]));
         sum.expert = ff_add(sum.expert, ff_mul(one.expert, content->of_kind[kind]));
     }
-    ff_shard_params ends[2] = {content->embedding ? program_embedding_params(p) : (ff_shard_params){0},
+    ff_shard_params ends[2] = {content->embedding ? program_embedding_params(p)
+                                                  : (ff_shard_params){0},
                                content->head ? program_head_params(p) : (ff_shard_params){0}};
     for (int i = 0; i < 2; i++) {
         sum.dense = ff_add(sum.dense, ends[i].dense);

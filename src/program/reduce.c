@@ -67,9 +67,9 @@ int ff_program_step_operators(const ff_model *model, const ff_layout *layout, in
     if (layout->tp > 1 && layout->sp == 1 && replicated_params > 0)
         ops[count++] = step_reduction("replicated gradients", FF_AXES(FF_AXIS_TP), layout->tp,
                                       replicated_params, recipe->gradient);
-    if (model->tied_head && layout->pp > 1 && at_end) {
+    if (ff_needs_embedding_copy(model) && layout->pp > 1 && at_end) {
         int64_t rows = ff_padded_vocab(model->vocab, layout->tp) / layout->tp;
-        ops[count] = step_reduction("tied embedding", FF_AXES(FF_AXIS_PP), 2,
+        ops[count] = step_reduction("embedding copies", FF_AXES(FF_AXIS_PP), 2,
                                     ff_mul(rows, model->embedding_width), recipe->gradient);
         ops[count++].outer = true;
     }

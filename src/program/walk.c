@@ -4,9 +4,9 @@
  *     action B   MTP blocks, head, ([gather] recompute, B, W of a layer [reduce]) ..., embedding
  *     the end    reductions over TP and PP, gradient norm, optimizer, [gather]
  *
- * Units are gathered and reduced as they come (ZeRO-3). Otherwise buckets cut a chunk's weights into
- * equal slices, and a slice leaves when backward has passed its end: in the chunk's last microbatch,
- * or in each under ZeRO-2. */
+ * Units are gathered and reduced as they come (ZeRO-3). Otherwise buckets cut a chunk's weights
+ * into equal slices, and a slice leaves when backward has passed its end: in the chunk's last
+ * microbatch, or in each under ZeRO-2. */
 #include "program/internal.h"
 
 #include "base/number.h"
@@ -121,7 +121,8 @@ static void walk_forward(walk *w) {
     }
     for (int i = 0; i < w->content.layers; i++) {
         int layer = w->content.first_layer + i;
-        sync_unit(w, FF_SYNC_BEFORE_FORWARD, program_layer_params(p, p->model->layer_kind[layer]), layer);
+        sync_unit(w, FF_SYNC_BEFORE_FORWARD, program_layer_params(p, p->model->layer_kind[layer]),
+                  layer);
         emit_phase(w, list_of_layer(w, i), true, layer);
     }
     if (w->content.head) {

@@ -55,8 +55,10 @@ static void bubble_say(const ff_rule_case *c, ff_place where, ff_diagnostics *fi
               "bubble %.0f%%: (pp %lld - 1) / (vpp %lld x %lld microbatches)",
               100 * ff_schedule_bubble_ratio(&shape), (long long)l->pp, (long long)l->vpp,
               (long long)l->microbatches);
-    ff_report_help(findings, "%lld microbatches or more, or a larger vpp",
-                   (long long)ff_ceil_div(10 * (l->pp - 1), l->vpp));
+    int64_t enough = ff_ceil_div(10 * (l->pp - 1), l->vpp);
+    if (l->schedule == FF_SCHEDULE_INTERLEAVED)
+        enough = ff_round_up(enough, l->pp);
+    ff_report_help(findings, "%lld microbatches or more, or a larger vpp", (long long)enough);
 }
 
 static bool ep_crosses(const ff_rule_case *c) {

@@ -5,6 +5,17 @@
 #include "fivefold/schedule.h"
 #include "layout/recipe.h"
 
+/* The multiples of `unit` next to a value, of which 0 is none: "--gbs 48, 64seq". */
+static void help_with_multiples(ff_diagnostics *findings, const char *before, int64_t value,
+                                int64_t unit, const char *after) {
+    int64_t below = value / unit * unit;
+    if (below > 0)
+        ff_report_help(findings, "%s%lld, %lld%s", before, (long long)below,
+                       (long long)ff_add(below, unit), after);
+    else
+        ff_report_help(findings, "%s%lld%s", before, (long long)unit, after);
+}
+
 /* ---- sequence ---- */
 
 static int64_t cp_slices(const ff_layout *layout) {
@@ -25,8 +36,7 @@ static void cp_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findin
     int64_t slices = cp_slices(c->layout);
     ff_report(findings, FF0214, where, "sequence %lld does not divide into %lld slices (cp %lld)",
               (long long)c->seq, (long long)slices, (long long)c->layout->cp);
-    ff_report_help(findings, "nearest sequences: %lld, %lld", (long long)(c->seq / slices * slices),
-                   (long long)ff_round_up(c->seq, slices));
+    help_with_multiples(findings, "--seq ", c->seq, slices, "");
 }
 
 static bool sp_violated(const ff_rule_case *c) {
@@ -40,8 +50,8 @@ static void sp_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findin
               "%lld tokens of a microbatch do not divide over tp %lld x cp %lld",
               (long long)ff_mul(c->seq, c->layout->mbs), (long long)c->layout->tp,
               (long long)c->layout->cp);
-    ff_report_help(findings, "nearest sequences: %lld, %lld", (long long)(c->seq / parts * parts),
-                   (long long)ff_round_up(c->seq, parts));
+    help_with_multiples(findings, "nearest legal: --seq ", c->seq,
+                        parts / ff_gcd(parts, c->layout->mbs), "");
 }
 
 static bool positions_violated(const ff_rule_case *c) {
@@ -66,6 +76,12 @@ static void tokens_say(const ff_rule_case *c, ff_place where, ff_diagnostics *fi
 
 /* ---- batch ---- */
 
+/* Interleaving runs microbatches in groups of pp. */
+static int64_t whole_groups(const ff_layout *layout, int64_t microbatches) {
+    return layout->schedule == FF_SCHEDULE_INTERLEAVED ? ff_round_up(microbatches, layout->pp)
+                                                       : microbatches;
+}
+
 static bool reached_violated(const ff_rule_case *c) {
     return c->gbs_sequences > 0 && ff_layout_batch_sequences(c->layout) < c->gbs_sequences;
 }
@@ -76,8 +92,9 @@ static void reached_say(const ff_rule_case *c, ff_place where, ff_diagnostics *f
               "mbs %lld x microbatches %lld x dp %lld is %lld sequences of %lld wanted",
               (long long)l->mbs, (long long)l->microbatches, (long long)l->dp,
               (long long)ff_layout_batch_sequences(l), (long long)c->gbs_sequences);
-    ff_report_help(findings, "microbatches=%lld",
-                   (long long)ff_ceil_div(c->gbs_sequences, ff_mul(l->mbs, l->dp)));
+    ff_report_help(
+        findings, "microbatches=%lld",
+        (long long)whole_groups(l, ff_ceil_div(c->gbs_sequences, ff_mul(l->mbs, l->dp))));
 }
 
 static bool exact_violated(const ff_rule_case *c) {
@@ -92,9 +109,7 @@ static void exact_say(const ff_rule_case *c, ff_place where, ff_diagnostics *fin
               "%lld sequences: the layout reaches %lld (multiples of mbs %lld x dp %lld = %lld)",
               (long long)c->gbs_sequences, (long long)ff_layout_batch_sequences(l),
               (long long)l->mbs, (long long)l->dp, (long long)unit);
-    ff_report_help(findings, "nearest batches: %lldseq, %lldseq",
-                   (long long)(c->gbs_sequences / unit * unit),
-                   (long long)ff_round_up(c->gbs_sequences, unit));
+    help_with_multiples(findings, "nearest batches: ", c->gbs_sequences, unit, " sequences");
 }
 
 static bool overshot_violated(const ff_rule_case *c) {
@@ -117,9 +132,9 @@ static bool schedule_violated(const ff_rule_case *c) {
 }
 
 static void schedule_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findings) {
-    (void)where;
     ff_schedule_shape shape = ff_schedule_shape_of(c->layout);
     ff_schedule_check(&shape, findings);
+    ff_report_where(findings, where);
 }
 
 /* ---- devices ---- */

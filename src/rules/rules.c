@@ -2,6 +2,8 @@
  * values: the same predicate is asked about other values of the same key. */
 #include "rules/rules.h"
 
+#include "base/number.h"
+#include "layout/keys.h"
 #include "rules/table.h"
 #include <string.h>
 
@@ -31,55 +33,92 @@ bool ff_rules_legal(const ff_rule_case *c) {
     return true;
 }
 
-/* The key's place in the layout string: "tp" in "dp=2,tp=8" but not in "etp=8". */
-static ff_place place_of(const ff_rule_case *c, const char *key) {
-    if (c->text == NULL || key == NULL)
-        return FF_NOWHERE;
-    size_t length = strlen(key);
-    for (const char *at = strstr(c->text, key); at != NULL; at = strstr(at + 1, key)) {
-        bool begins = at == c->text || strchr(", ", at[-1]) != NULL;
-        if (begins && at[length] == '=') {
-            size_t whole = length + 1 + strcspn(at + length + 1, ", ");
-            return (ff_place){"layout", 1, (int)(at - c->text) + 1, (int)whole, c->text};
-        }
-    }
-    return FF_NOWHERE;
+/* ---- nearest legal values ---- */
+
+/* A layout whose value of one key is tried out. */
+typedef struct trial {
+    const ff_rule *rule; /* the broken one, whose key it is */
+    ff_layout layout;
+    ff_rule_case c; /* of that layout */
+} trial;
+
+static void set_value(trial *t, int64_t value) {
+    memcpy((char *)&t->layout + t->rule->remedy, &value, sizeof value);
 }
 
-static bool legal_with(const ff_rule *rule, const ff_rule_case *c, int64_t value) {
-    ff_layout other = *c->layout;
-    memcpy((char *)&other + rule->remedy, &value, sizeof value);
-    ff_rule_case changed = *c;
-    changed.layout = &other;
-    return !rule->violated(&changed);
+/* tp, pp or cp is no remedy when no dp could then fill the cluster. */
+static bool leaves_room_for_dp(const trial *t) {
+    const size_t dense[] = {FF_REMEDY(tp), FF_REMEDY(pp), FF_REMEDY(cp)};
+    const ff_layout *l = &t->layout;
+    bool is_dense = false;
+    for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
+        is_dense = is_dense || t->rule->remedy == dense[i];
+    return !is_dense || t->c.cluster == NULL ||
+           t->c.cluster->devices % ff_mul3(l->tp, l->pp, l->cp) == 0;
+}
+
+/* Legal by every rule that the same key can mend. */
+static bool legal_with(trial *t, int64_t value) {
+    set_value(t, value);
+    for (int i = 0; ff_rule_tables[i] != NULL; i++)
+        for (const ff_rule *rule = ff_rule_tables[i]; rule->violated != NULL; rule++)
+            if (rule->remedy == t->rule->remedy && rule->violated(&t->c))
+                return false;
+    return leaves_room_for_dp(t);
+}
+
+/* What the rule itself advises comes after. */
+static void add_help(ff_diagnostics *findings, const char *key, int64_t below, int64_t above) {
+    const char *advice = ff_diagnostics_at(findings, ff_diagnostics_count(findings) - 1)->help;
+    const char *joint = advice == NULL ? "" : "; or ";
+    advice = advice == NULL ? "" : advice;
+    if (below > 0 && above > 0)
+        ff_report_help(findings, "nearest legal: %s=%lld, %s=%lld%s%s", key, (long long)below, key,
+                       (long long)above, joint, advice);
+    else if (below + above > 0)
+        ff_report_help(findings, "nearest legal: %s=%lld%s%s", key, (long long)(below + above),
+                       joint, advice);
 }
 
 /* The nearest legal value below and above, looked for up to twice the value and a little more. */
 static void help_with_nearest(const ff_rule *rule, const ff_rule_case *c,
                               ff_diagnostics *findings) {
+    if (findings == NULL)
+        return;
     int64_t value, below = 0, above = 0;
     memcpy(&value, (const char *)c->layout + rule->remedy, sizeof value);
+    trial t = {.rule = rule, .layout = *c->layout, .c = *c};
+    t.c.layout = &t.layout;
     for (int64_t v = value - 1; v >= 1 && below == 0; v--)
-        below = legal_with(rule, c, v) ? v : 0;
+        below = legal_with(&t, v) ? v : 0;
     for (int64_t v = value + 1; v <= 2 * value + 8 && above == 0; v++)
-        above = legal_with(rule, c, v) ? v : 0;
-    if (below > 0 && above > 0)
-        ff_report_help(findings, "nearest legal: %s=%lld, %s=%lld", rule->key, (long long)below,
-                       rule->key, (long long)above);
-    else if (below + above > 0)
-        ff_report_help(findings, "nearest legal: %s=%lld", rule->key, (long long)(below + above));
+        above = legal_with(&t, v) ? v : 0;
+    add_help(findings, rule->key, below, above);
+}
+
+/* ---- checking ---- */
+
+static bool check_table(const ff_rule *table, const ff_rule_case *c, ff_diagnostics *findings) {
+    bool legal = true;
+    for (const ff_rule *rule = table; rule->violated != NULL; rule++) {
+        if (!rule->violated(c))
+            continue;
+        legal = legal && !is_error(rule);
+        ff_place where = rule->key == NULL ? FF_NOWHERE : ff_layout_place(c->text, rule->key);
+        rule->say(c, where, findings);
+        if (rule->remedy != FF_NO_REMEDY)
+            help_with_nearest(rule, c, findings);
+    }
+    return legal;
 }
 
 bool ff_rules_check(const ff_rule_case *c, ff_diagnostics *findings) {
     bool legal = true;
-    const ff_rule *rule;
-    for (int n = 0; (rule = ff_rule_at(n)) != NULL; n++) {
-        if (!rule->violated(c))
-            continue;
-        legal = legal && !is_error(rule);
-        rule->say(c, place_of(c, rule->key), findings);
-        if (rule->remedy != SIZE_MAX)
-            help_with_nearest(rule, c, findings);
-    }
+    for (int t = 0; ff_rule_tables[t] != NULL; t++)
+        legal = check_table(ff_rule_tables[t], c, findings) && legal;
     return legal;
+}
+
+bool ff_rules_check_sizes(const ff_rule_case *c, ff_diagnostics *findings) {
+    return check_table(ff_rules_shape, c, findings);
 }

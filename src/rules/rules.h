@@ -37,5 +37,8 @@ const ff_rule *ff_rule_at(int n);
 bool ff_rules_legal(const ff_rule_case *c);
 /* Reports everything; true when legal. */
 bool ff_rules_check(const ff_rule_case *c, ff_diagnostics *findings);
+/* The same for the rules on sizes against the model alone: all that can be said about a layout that
+ * could not be derived. */
+bool ff_rules_check_sizes(const ff_rule_case *c, ff_diagnostics *findings);
 
 #endif

@@ -57,9 +57,11 @@ static double larger(double a, double b) {
 static double stage_busy_s(int64_t microbatches, int64_t ahead, double forward_s, double backward_s,
                            double below_s) {
     double stage_s = forward_s + backward_s;
+    double own_s = (double)microbatches * stage_s;
     if (ahead >= microbatches - 1) /* no steady state: all forwards, one wait, all backwards */
-        return stage_s + below_s + (double)(microbatches - 1) * larger(forward_s, backward_s);
-    return (double)microbatches * stage_s + larger(0, below_s - (double)ahead * forward_s) +
+        return larger(own_s, stage_s + below_s +
+                                 (double)(microbatches - 1) * larger(forward_s, backward_s));
+    return own_s + larger(0, below_s - (double)ahead * forward_s) +
            larger(0, below_s - (double)ahead * backward_s);
 }
 

@@ -1,0 +1,8 @@
+/* The product's tile for avx2: 6 rows of 2 vectors of 32 bytes (gemm_kernel.inc). */
+#define KERNEL_NAME ff_gemm_kernel_avx2
+#define KERNEL_TILE tile_avx2
+#define KERNEL_LABEL "avx2"
+#define KERNEL_VECTOR_BYTES 32
+#define KERNEL_ROWS 6
+#define KERNEL_VECTORS 2
+#include "engine/gemm_kernel.inc"

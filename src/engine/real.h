@@ -1,0 +1,19 @@
+/* The number that the engine computes in: fp32, or fp64 where the tests compile the same sources
+ * again with FF_ENGINE_FP64, to tell errors of order from errors of thought. */
+#ifndef FF_ENGINE_REAL_H
+#define FF_ENGINE_REAL_H
+
+#include <stdint.h>
+
+#ifdef FF_ENGINE_FP64
+typedef double real;
+#define REAL_DIGITS 53
+#else
+typedef float real;
+#define REAL_DIGITS 24
+#endif
+
+/* Sums over tokens, hidden width and vocabulary are cut into this many chunks (order.h). */
+enum { FF_CHUNKS = 8 };
+
+#endif
