@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
+#include "cli/next.h"
 #include "fivefold/validate.h"
 #include "fivefold/version.h"
 #include "output/lines.h"
@@ -45,67 +46,6 @@ static ff_status read_layout(ff_session *s, int *at, const char **layout) {
     return FF_OK;
 }
 
-/* A word of a command that a shell reads as it is. */
-static void append_word(ff_text *command, const char *text) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_=+./,:%@";
-    bool quoted = strspn(text, plain) < strlen(text);
-    ff_text_append(command, quoted ? " '" : " ");
-    for (const char *c = text; *c != '\0'; c++)
-        ff_text_printf(command, *c == '\'' ? "'\\''" : "%c", *c);
-    ff_text_append(command, quoted ? "'" : "");
-}
-
-/* 4000000 as 4M, 4096 as it is. */
-static void append_tokens(ff_text *command, const char *option, int64_t count) {
-    static const struct {
-        int64_t unit;
-        const char *suffix;
-    } scales[] = {{1000000, "M"}, {1000, "k"}, {1, ""}};
-    int scale = 0;
-    while (count % scales[scale].unit != 0)
-        scale++;
-    ff_text_printf(command, " %s %lld%s", option, (long long)(count / scales[scale].unit),
-                   scales[scale].suffix);
-}
-
-static void append_options(ff_text *command, const ff_options *o, int64_t seq) {
-    ff_text_printf(command, " --seq %lld", (long long)seq);
-    if (o->gbs_sequences > 0)
-        ff_text_printf(command, " --gbs %lldseq", (long long)o->gbs_sequences);
-    else
-        append_tokens(command, "--gbs", o->gbs_tokens);
-    if (o->profile != NULL) {
-        ff_text_append(command, " --profile");
-        append_word(command, o->profile);
-    }
-    if (o->recipe >= 0)
-        ff_text_printf(command, " --recipe %s", ff_recipe_name((ff_recipe)o->recipe));
-    if (o->imbalance != 1.0)
-        ff_text_printf(command, " --imbalance %g", o->imbalance);
-}
-
-/* The command that explains the first plan, as it can be pasted. */
-static void next_facts(ff_session *s, const ff_inputs *inputs) {
-    const ff_fact *plans = ff_fact_find(ff_facts_root(s->facts), "plans");
-    if (plans == NULL || plans->first == NULL)
-        return;
-    bool lesson = inputs->job.ledger == FF_LEDGER_LESSON;
-    ff_text command = {0};
-    ff_text_append(&command, "fivefold explain");
-    append_word(&command, word(s, 1));
-    append_word(&command, word(s, 2));
-    append_word(&command, ff_fact_text(plans->first, "layout"));
-    ff_text_append(&command, lesson ? " lesson" : "");
-    append_options(&command, &s->arguments->options, inputs->job.seq);
-    ff_facts_open_list(s->facts, "next");
-    ff_facts_open_record(s->facts, NULL);
-    ff_facts_add_text(s->facts, "text", "%s", ff_text_bytes(&command));
-    ff_facts_close(s->facts);
-    ff_facts_close(s->facts);
-    ff_text_free(&command);
-}
-
 static ff_status run_plan(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     if (o->gbs_tokens == 0 && o->gbs_sequences == 0)
@@ -129,7 +69,7 @@ static ff_status run_plan(ff_session *s) {
         return status;
     ff_plan_facts(set, elapsed_s, s->facts);
     ff_inputs_facts(inputs, s->facts);
-    next_facts(s, inputs);
+    ff_next_facts(word(s, 1), word(s, 2), &s->arguments->options, &inputs->job, s->facts);
     ff_plan_free(set);
     return status;
 }

@@ -116,7 +116,10 @@ static ff_layer_shape random_shape(uint64_t *seed, const ff_model *model) {
     shape.modules =
         shape.recompute == FF_RECOMPUTE_SELECTIVE ? (unsigned)PICK(seed, 1, 2, 5, 31, 8) : 0;
     shape.imbalance = (double)PICK(seed, 10, 13, 20) / 10;
-    shape.kernels = (ff_kernels){PICK(seed, 0, 1), PICK(seed, 0, 1), PICK(seed, 0, 1), true};
+    shape.kernels = (ff_kernels){.flash_attention = PICK(seed, 0, 1),
+                                 .fused_norm = PICK(seed, 0, 1),
+                                 .fused_activation = PICK(seed, 0, 1),
+                                 .fused_loss = true};
     return shape;
 }
 

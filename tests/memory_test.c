@@ -214,6 +214,13 @@ static void test_gathered_layers(void **state) {
     ledger(&model, &layout, &options, &m);
     assert_int_equal(m.gathered_bytes, 2 * 2 * ff_max(dense_layer, moe_dense + experts / 2));
     assert_int_equal(m.bucket_bytes, 4 * ff_max(dense_layer, moe_dense + experts / 2));
+    layout = layout_of(&model, "dp=8,ep=8,zero=3,grid=folded");
+    ledger(&model, &layout, &options, &m);
+    assert_int_equal(m.gathered_bytes, 2 * 2 * dense_layer);
+    model.kind[1].moe.expert_width =
+        2048; /* one is larger than a dense layer, but is not gathered */
+    ledger(&model, &layout, &options, &m);
+    assert_int_equal(m.gathered_bytes, 2 * 2 * dense_layer);
     layout = layout_of(&model, "dp=16,ep=2,zero=3,zero3_weights=resident,grid=folded");
     ledger(&model, &layout, &options, &m);
     assert_int_equal(m.gathered_bytes + m.bucket_bytes, 0);
@@ -279,7 +286,7 @@ static void test_lines_make_the_total(void **state) {
     }
 }
 
-/* Llama 70B on the last stage: logits of 4 and 6 bytes are where MODEL's figure puts them. */
+/* Llama 70B on the last stage: logits of 4 and 6 bytes are where docs/model.md D puts them. */
 static void test_last_stage_logits(void **state) {
     (void)state;
     ff_model *model = preset("llama-3.1-70b");

@@ -1,5 +1,5 @@
-/* Parameter counts against published totals, class by class; model FLOP against MODEL's check
- * figures; laws that hold for every model. */
+/* Parameter counts against published totals, class by class; model FLOP against the check figures
+ * of docs/model.md A; laws that hold for every model. */
 #include "model_support.h"
 
 #include <dirent.h>
@@ -192,7 +192,7 @@ static void test_flop_laws(void **state) {
     for_each_preset(check_flop_laws);
 }
 
-/* MODEL's check: Llama 8B at 8192 tokens, 57.9 and 51.5 GFLOP; worked by hand:
+/* Check of docs/model.md A: Llama 8B at 8192 tokens, 57.9 and 51.5 GFLOP; worked by hand:
  * 6 * 7,504,658,432 + 12 * 32 * 4096 * 8192, and the same with 8193/2. */
 static void test_llama_flop(void **state) {
     (void)state;

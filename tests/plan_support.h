@@ -113,6 +113,46 @@ static inline const ff_fact *plan_at(const answer *a, int rank) {
     return plan;
 }
 
+/* Small enough for a whole search to be looked at. */
+#define SMALL "layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,vocab=32000,seq=8192"
+#define SMALL_MOE                                                                                  \
+    "layers=4,hidden=512,heads=8,kv_heads=4,experts=4,topk=2,expert_ffn=1024,vocab=32000,seq=4096"
+
+#define FIVE ((ff_plan_options){.top = 5})
+#define EVERY ((ff_plan_options){.top = 0})
+
+static inline ff_job *small_job(void) {
+    return new_job(SMALL, "1x8xh100-80gb-sxm", 2048, 65536);
+}
+
+static inline const char *layout_at(const answer *a, int rank) {
+    return ff_fact_text(plan_at(a, rank), "layout");
+}
+
+static inline double s_per_token(const ff_fact *plan) {
+    return ff_fact_real(plan, "time.step_s") / ff_fact_real(plan, "gbs_tokens_actual");
+}
+
+static inline void assert_counts_add_up(const answer *a) {
+    const ff_fact *s = ff_fact_find(a->root, "search");
+    assert_int_equal(ff_fact_integer(s, "considered"),
+                     ff_fact_integer(s, "illegal") + ff_fact_integer(s, "pruned") +
+                         ff_fact_integer(s, "too_big") + ff_fact_integer(s, "estimated"));
+}
+
+static inline int64_t field(const ff_fact *fields, const char *name) {
+    return ff_fact_integer(fields, name);
+}
+
+/* Tokens of a step, by a check that must be answered. */
+static inline int64_t batch_of(const ff_job *job, const char *text) {
+    ff_facts *facts = ff_facts_create();
+    assert_int_equal(ff_check(job, text, NULL, facts), FF_OK);
+    int64_t batch = ff_fact_integer(ff_facts_root(facts), "estimate.gbs_tokens_actual");
+    ff_facts_free(facts);
+    return batch;
+}
+
 /* Small, repeatable numbers: xorshift. */
 static inline uint64_t next_random(uint64_t *state) {
     *state ^= *state << 13;

@@ -217,8 +217,73 @@ static void test_step_end(void **state) {
     assert_int_equal(ff_program_step_operators(&tied, &layout, 1, 128, ops), 2);
     assert_int_equal(ff_program_step_operators(&plain, &layout, 0, 128, ops), 2);
     assert_int_equal(ff_program_step_operators(&mtp, &layout, 3, 128, ops), 3);
+    layout = layout_of(&tied, "tp=2,sp=0,pp=4,dp=2,microbatches=4"); /* every rank saw all tokens */
+    assert_int_equal(ff_program_step_operators(&tied, &layout, 1, 128, ops), 1);
     layout = layout_of(&tied, "tp=1,pp=1,dp=1");
     assert_int_equal(ff_program_step_operators(&tied, &layout, 0, 128, ops), 0);
+}
+
+/* --- order --- */
+
+/* Names of the operators of one microbatch, in order. */
+typedef struct journal {
+    const char *name[2048];
+    int layer[2048], count;
+} journal;
+
+static void note(void *context, const ff_event *event) {
+    journal *j = context;
+    if (event->op == NULL)
+        return;
+    assert_true(j->count < 2048);
+    j->name[j->count] = event->op->name;
+    j->layer[j->count++] = event->layer;
+}
+
+static int find(const journal *j, const char *name, int from) {
+    for (int i = from; i < j->count; i++)
+        if (strcmp(j->name[i], name) == 0)
+            return i;
+    fail_msg("no %s", name);
+    return -1;
+}
+
+static journal journal_of(const ff_model *model, const char *text) {
+    ff_layout layout = layout_of(model, text);
+    ff_program *program = program_of(model, &layout);
+    journal j = {.count = 0};
+    ff_program_walk(program, 0, note, &j);
+    ff_program_free(program);
+    return j;
+}
+
+/* Forward ends with head and MTP block, backward takes them in the opposite order, then the layers
+ * from the last; ZeRO-3 gathers before a layer's work and reduces after it. */
+static void test_order(void **state) {
+    (void)state;
+    ff_model model = small_model(5);
+    journal j = journal_of(&model, "dp=2,zero=3,zero3_weights=stream,microbatches=1");
+    int lookup = find(&j, "embedding.lookup", 0), head = find(&j, "head", 0);
+    int mtp = find(&j, "mtp.project", 0), mtp_head = find(&j, "head", head + 1);
+    assert_true(lookup < head && head < mtp && mtp < mtp_head);
+    int back = find(&j, "head dX", 0), mtp_back = find(&j, "mtp.project dX", 0);
+    int head_back = find(&j, "head dX", back + 1);
+    assert_true(mtp_head < back && back < mtp_back && mtp_back < head_back);
+    assert_string_equal(j.name[0], "weights");
+    int previous = model.layers;
+    for (int i = head_back; i < j.count; i++) {
+        if (j.layer[i] < 0)
+            continue;
+        bool first = j.layer[i] != j.layer[i - 1];
+        bool last = i + 1 == j.count || j.layer[i + 1] != j.layer[i];
+        if (first)
+            assert_int_equal(j.layer[i], --previous);
+        if (first)
+            assert_string_equal(j.name[i], "weights");
+        if (last)
+            assert_string_equal(j.name[i], "gradients");
+    }
+    assert_int_equal(previous, 0);
 }
 
 /* --- chunks --- */
@@ -292,11 +357,17 @@ static void test_too_long_a_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_equal_walk), cmocka_unit_test(test_counts_with_buckets),
-        cmocka_unit_test(test_zero_bytes),        cmocka_unit_test(test_hybrid_sharding),
-        cmocka_unit_test(test_expert_reductions), cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_step_end),          cmocka_unit_test(test_chunks_cover_the_model),
-        cmocka_unit_test(test_stage_params),      cmocka_unit_test(test_too_long_a_step),
+        cmocka_unit_test(test_counts_equal_walk),
+        cmocka_unit_test(test_counts_with_buckets),
+        cmocka_unit_test(test_zero_bytes),
+        cmocka_unit_test(test_hybrid_sharding),
+        cmocka_unit_test(test_expert_reductions),
+        cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_step_end),
+        cmocka_unit_test(test_chunks_cover_the_model),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_stage_params),
+        cmocka_unit_test(test_too_long_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "step_support.h"
 
 /* Sequences of 64 tokens, fused kernels, experts evenly loaded. */
-static const ff_program_options options = {64, {true, true, true, true}, 1};
+static const ff_program_options options = {.seq = 64, .kernels = FUSED_KERNELS, .imbalance = 1};
 
 /* Eight small models: plain, gated, tied, with experts, shared experts, a dense first layer, MTP,
  * two kinds of attention. */

@@ -20,6 +20,8 @@
 #include <cmocka.h>
 
 #define GIB (1024.0 * 1024 * 1024)
+#define FUSED_KERNELS                                                                              \
+    { .flash_attention = true, .fused_norm = true, .fused_activation = true, .fused_loss = true }
 
 static inline ff_model *preset(const char *name) {
     ff_model *model = calloc(1, sizeof *model);
@@ -58,7 +60,7 @@ static inline ff_layer_shape plain_shape(int64_t seq) {
                             .activation_bytes = 2,
                             .gemm_input_bytes = 2,
                             .imbalance = 1,
-                            .kernels = {true, true, true, true}};
+                            .kernels = FUSED_KERNELS};
 }
 
 static inline uint64_t next_random(uint64_t *seed) {

@@ -22,6 +22,7 @@ typedef struct ff_device {
     /* Dense peak rates with fp32 accumulation; 0 = the device does not have the format. */
     double fp32_flops, tf32_flops, fp16_flops, bf16_flops, fp8_flops, fp4_flops;
     int64_t processors; /* SMs or CUs; 0 = unknown */
+    double power_W;     /* the cap under which it runs; 0 = unknown */
     char link[24];      /* "NVLink4" */
     double link_wire_Bps, link_Bps;
     double link_latency_s; /* of one more ring step inside the domain */
@@ -43,6 +44,7 @@ typedef struct ff_tier {
     int64_t devices;      /* joined without leaving this tier */
     double wire_Bps, Bps; /* a device, one direction, all devices sending */
     double latency_s;     /* one more step that crosses it */
+    double ring_step_s;   /* every step of a ring that crosses it; 0 = hops run side by side */
     bool assumed;         /* not said by the user nor part of the named preset */
 } ff_tier;
 

@@ -7,7 +7,7 @@
  * named tensors that wait for backward, with what frees them. Everything that counts bytes, FLOP or
  * calls of a layer reads these two lists; there is no second copy.
  *
- * Sources: MODEL.md's C and D follow Korthikanti 2022 (2205.05198), Narayanan 2021 (2104.04473),
+ * Sources: docs/model.md C and D, after Korthikanti 2022 (2205.05198), Narayanan 2021 (2104.04473),
  * Liu 2023 (2310.01889), Jacobs 2023 (2309.14509), DeepSeek-V3 (2412.19437) and Megatron-LM's
  * tensor_parallel and moe packages. */
 #ifndef FIVEFOLD_LAYER_H
@@ -58,7 +58,7 @@ typedef struct ff_operator {
     ff_operator_kind kind;
     ff_phase phase;
     unsigned module; /* FF_MODULE_* whose recomputation runs it again */
-    /* GEMM: `batch` products of m x k by k x n. */
+    /* GEMM: `batch` products of m x k by k x n. Attention: k is the head dimension. */
     int64_t m, n, k, batch;
     double flop;         /* GEMM and attention */
     double memory_bytes; /* traffic to device memory */
@@ -103,10 +103,12 @@ typedef struct ff_layer_list {
 typedef struct ff_kernels {
     bool flash_attention;  /* scores never reach memory */
     bool flash_2;          /* the kernels of 2023 on; the first ones reach half of their rate */
+    bool flash_3;          /* kernels that use a Hopper's asynchronous copies, or cuDNN's */
     bool fused_softmax;    /* without flash: scale, mask and softmax in one kernel */
     bool fused_rope;       /* one pass over queries and keys; eager ones take five */
     bool fused_norm;       /* an eager norm keeps an fp32 copy: 4h more */
     bool fused_activation; /* an eager SwiGLU keeps silu(gate) too: 2f more */
+    bool gathers_again;    /* SP: a linear's input is gathered again in backward; else kept whole */
     bool fused_loss;       /* cross-entropy in place: 6 bytes a logit instead of 10 */
 } ff_kernels;
 
@@ -148,6 +150,9 @@ FF_API void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_
 
 /* Bytes of the kept tensors that wait for B / for W (kept from F on). */
 FF_API int64_t ff_layer_kept_bytes(const ff_layer_list *list);
+/* Bytes that wait between a split backward's two halves, B and W: the GEMM inputs that W needs
+ * (rebuilt ones too) and the output gradients that B made. */
+FF_API int64_t ff_layer_waiting_bytes(const ff_layer_list *list);
 /* All saved tensors whether kept or dropped: what recomputation of the layer rebuilds. */
 FF_API int64_t ff_layer_full_bytes(const ff_layer_list *list);
 /* The largest working set; under recomputation, the rebuilt tensors are added. */
@@ -164,7 +169,7 @@ FF_API const char *ff_phase_name(ff_phase phase);
 FF_API const char *ff_collective_name(ff_collective collective);
 FF_API const char *ff_timing_name(ff_timing timing);
 
-/* Elements of a weight tensor on one rank, vocabulary padded to 128*tp (MODEL.md A). */
+/* Elements of a weight tensor on one rank, vocabulary padded to 128*tp (docs/model.md A). */
 FF_API int64_t ff_tensor_shard_elements(const ff_tensor *tensor, int64_t tp, int64_t ep,
                                         int64_t etp);
 FF_API int64_t ff_padded_vocab(int64_t vocab, int64_t tp);

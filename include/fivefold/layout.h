@@ -48,6 +48,7 @@ typedef enum ff_recipe {
     FF_RECIPE_FP16_MEGATRON,  /* 2 + 2 + 16: fp32 gradients at the step only */
     FF_RECIPE_FP8_TE,
     FF_RECIPE_MXFP8,
+    FF_RECIPE_FP8_FSDP2, /* fp32 shards, bf16 gathered, fp8 GEMMs (float8 linear layers) */
     FF_RECIPE_BF16_NANOTRON, /* 4 + 4 + 12: bf16 gradients beside their fp32 sums */
     FF_RECIPE_FP32,
     FF_RECIPE_COUNT
@@ -89,7 +90,7 @@ typedef struct ff_layout {
     int schedule; /* -1 left out, else ff_schedule_kind */
     ff_axis dense_order[4], expert_order[4];
     ff_grid grid;
-    int chunks; /* entries of layers_of_chunk: pp*vpp after derive; 0 = left out, no split */
+    int chunks; /* entries of layers_of_chunk: ff_layout_model_chunks after derive; 0 = no split */
     int16_t layers_of_chunk[FF_LAYOUT_MAX_CHUNKS]; /* in model order: chunk 0 first */
     unsigned given; /* bit i: key i of the table was written by the user */
 } ff_layout;
@@ -130,11 +131,16 @@ FF_API const char *ff_layout_print(const ff_layout *layout, ff_layout_style styl
 /* The mesh of a derived layout. */
 FF_API ff_status ff_layout_mesh(const ff_layout *layout, ff_diagnostics *findings, ff_mesh *mesh);
 
+/* Parts that the model is cut into: pp*vpp; pp where dualpipe holds them twice. */
+FF_API int64_t ff_layout_model_chunks(const ff_layout *layout);
 FF_API int64_t ff_layout_world(const ff_layout *layout);           /* tp*cp*dp*pp */
 FF_API int64_t ff_layout_min_world(const ff_layout *layout);       /* pp*lcm(tp*cp, etp*ep) */
 FF_API int64_t ff_layout_batch_sequences(const ff_layout *layout); /* mbs*microbatches*dp */
 /* Active dimensions: how many of dp tp pp cp ep are above 1. */
 FF_API int ff_layout_active_dimensions(const ff_layout *layout);
+
+/* Whether the user wrote a key. */
+FF_API bool ff_layout_given(const ff_layout *layout, const char *key);
 
 /* One row a key: name, values as help shows them, what is taken when left out. NULL past the end.
  */

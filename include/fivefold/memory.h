@@ -7,7 +7,7 @@
  *                                   transfers, logits and loss
  *   runtime                         context, communicators, workspaces, fragmentation
  *
- * Formulas: MODEL.md D. A closed form; counts come from program/ and schedule/. */
+ * Formulas: docs/model.md D. A closed form; counts come from program/ and schedule/. */
 #ifndef FIVEFOLD_MEMORY_H
 #define FIVEFOLD_MEMORY_H
 
@@ -19,6 +19,7 @@
 typedef struct ff_block_memory {
     int64_t kept_bytes;    /* from forward to backward, a microbatch */
     int64_t working_bytes; /* while it runs backward */
+    int64_t waiting_bytes; /* from B to W, where backward is split */
 } ff_block_memory;
 
 /* Summaries that are made once for all layouts that share tp, cp, ep, mbs, recompute and recipe. */
@@ -40,13 +41,53 @@ typedef struct ff_stage_memory {
     int64_t total_bytes;
     /* What the sums are made of. */
     ff_shard_params params;
-    int64_t in_flight;     /* chunk-microbatches at the peak */
+    int64_t in_flight;     /* chunk-microbatches at the peak, F to B or (split) W */
     int64_t kept_bytes;    /* of all in flight */
-    int64_t working_bytes; /* of the layer that runs */
+    int64_t working_bytes; /* of the largest layer of the chunk that runs */
     int64_t gathered_bytes, bucket_bytes, transfer_bytes, loss_bytes;
     int64_t context_bytes, communicator_bytes, fragmentation_bytes;
 } ff_stage_memory;
 
+/* What one chunk adds, the same for all chunks of equal content: made once, summed often. */
+typedef struct ff_chunk_memory {
+    ff_shard_params params;
+    int64_t kept_bytes;         /* of a microbatch in flight */
+    int64_t waiting_bytes;      /* of a microbatch between B and W, where backward is split */
+    int64_t loss_kept_bytes;    /* likewise, of the head */
+    int64_t loss_waiting_bytes;
+    int64_t working_bytes;      /* of the layer that runs */
+    int64_t loss_working_bytes; /* logits of one microbatch */
+    int64_t largest_unit;       /* parameters that ZeRO-3 gathers at once */
+} ff_chunk_memory;
+FF_API void ff_ledger_chunk(const ff_model *model, const ff_layout *layout,
+                            const ff_memory_blocks *blocks, const ff_chunk_content *content,
+                            ff_chunk_memory *chunk);
+/* The chunks of a stage (vpp of them). */
+FF_API void ff_ledger_chunks(const ff_model *model, const ff_layout *layout,
+                             const ff_memory_blocks *blocks, int64_t stage,
+                             ff_chunk_memory *chunks);
+/* When a stage whose chunks (vpp of them) are these holds most: what each holds (`held[vpp]`), and
+ * which chunk runs backward; -1: none. */
+FF_API int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks,
+                              int64_t stage, ff_held *held);
+/* What does not depend on the microbatch: made once for a stage's chunks and a ZeRO stage. */
+typedef struct ff_ledger_fixed {
+    ff_shard_params params;
+    int64_t weights_bytes, gradients_bytes, optimizer_bytes;
+    int64_t gathered_bytes, bucket_bytes;
+    int64_t context_bytes, communicator_bytes;
+    double fragmentation_ratio;
+} ff_ledger_fixed;
+FF_API void ff_ledger_fix(const ff_model *model, const ff_layout *layout,
+                          const ff_runtime_memory *runtime, const ff_chunk_memory *const *chunks,
+                          ff_ledger_fixed *fixed);
+/* A stage from its chunks and what each holds when `running` runs backward. */
+FF_API void ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
+                          const ff_chunk_memory *const *chunks, const ff_held *held,
+                          int32_t running, ff_stage_memory *memory);
+/* Buffers of pipeline transfers: one each way, twice. */
+FF_API int64_t ff_ledger_transfer_bytes(const ff_model *model, const ff_layout *layout,
+                                        int64_t seq);
 /* The ledger of one stage. */
 FF_API void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int64_t seq,
                             const ff_memory_blocks *blocks, const ff_runtime_memory *runtime,

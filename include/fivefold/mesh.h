@@ -1,6 +1,6 @@
 /* Ranks, coordinates and groups: pure integers.
  *
- * The world has two grids over the same ranks (MODEL.md B):
+ * The world has two grids over the same ranks (docs/model.md B):
  *     dense    world = tp * cp * dp * pp
  *     experts  world = etp * ep * edp * pp
  * An order lists a grid's axes from innermost (neighbouring ranks) out. A group along a set of axes

@@ -164,12 +164,12 @@ typedef enum ff_flop_convention {
 } ff_flop_convention;
 
 /* Mean keys a query meets in one layer: S, or (S+1)/2 causal; with a window w min(S,w), or
- * w - w(w-1)/(2S); chunked likewise within its chunk. (MODEL.md A) */
+ * w - w(w-1)/(2S); chunked likewise within its chunk. (docs/model.md A) */
 FF_API double ff_attention_context(const ff_attention *attention, int64_t seq,
                                    ff_flop_convention convention);
 
 /* Model FLOP a token of forward and backward: 6 * P_matmul + 12 * a * d * context a layer, with
- * a*(qk+v)/2 for a*d; linear attention by its state size. (MODEL.md A) */
+ * a*(qk+v)/2 for a*d; linear attention by its state size. (docs/model.md A) */
 FF_API double ff_model_flop_per_token(const ff_model *model, int64_t seq,
                                       ff_flop_convention convention);
 

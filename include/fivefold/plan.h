@@ -11,7 +11,7 @@
 
 typedef enum ff_ledger_choice {
     FF_LEDGER_FULL,
-    FF_LEDGER_LESSON, /* the coarse ledger of the lesson (MODEL.md H) */
+    FF_LEDGER_LESSON, /* the coarse ledger of the lesson (docs/model.md H) */
 } ff_ledger_choice;
 
 typedef struct ff_profile ff_profile; /* constants of a software stack; cost/profile.h */
@@ -43,6 +43,9 @@ typedef struct ff_plan_options {
     const char *grid;  /* "tp=1,2,4 pp=1,2": choices of a dimension; NULL = every divisor */
     double near_ratio; /* among plans within it of the best prefer the fewest dimensions; 0 = off */
     ff_objective objective;
+    bool no_prune; /* look at every layout, also where a bound shows that it cannot be kept */
+    bool without_reasons; /* only the plans: no sensitivity, no baselines */
+    int share, shares; /* only the share-th (from 1) of so many parts of the space; 0 = all of it */
 } ff_plan_options;
 
 typedef struct ff_plan_set ff_plan_set;

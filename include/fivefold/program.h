@@ -52,7 +52,9 @@ typedef struct ff_chunk_content {
 /* Content of chunk `chunk` (0..vpp-1) of a stage. */
 FF_API void ff_program_chunk(const ff_model *model, const ff_layout *layout, int64_t stage,
                              int64_t chunk, ff_chunk_content *content);
-/* Weights of one rank of a stage. */
+/* Whether the last stage holds a copy of a tied embedding (pp > 1, and not in a V). */
+FF_API bool ff_program_copies_embedding(const ff_layout *layout);
+/* Weights of one rank of a stage; both copies of dualpipe. */
 FF_API ff_shard_params ff_program_stage_params(const ff_model *model, const ff_layout *layout,
                                                int64_t stage);
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, ALIGNMENT = 16 };
+/* Blocks double from the first to the largest: small lists stay small. */
+enum { FIRST_BYTES = 1024, LARGEST_BYTES = 64 * 1024, ALIGNMENT = 16 };
 
 typedef struct block {
     struct block *next;
@@ -39,11 +40,27 @@ void ff_arena_free(ff_arena *arena) {
     free(arena);
 }
 
+void ff_arena_reset(ff_arena *arena) {
+    block *kept = arena->head;
+    if (kept == NULL)
+        return;
+    for (block *b = kept->next; b != NULL;) {
+        block *next = b->next;
+        free(b);
+        b = next;
+    }
+    kept->next = NULL;
+    memset(kept->bytes, 0, kept->used);
+    kept->used = 0;
+}
+
 static block *block_with_room(ff_arena *arena, size_t bytes) {
     block *head = arena->head;
     if (head != NULL && head->capacity - head->used >= bytes)
         return head;
-    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t capacity = head == NULL ? FIRST_BYTES : 2 * head->capacity;
+    capacity = capacity > LARGEST_BYTES ? LARGEST_BYTES : capacity;
+    capacity = bytes > capacity ? bytes : capacity;
     block *fresh = allocate_or_abort(sizeof(block) + capacity);
     fresh->capacity = capacity;
     fresh->next = head;

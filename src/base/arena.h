@@ -1,6 +1,6 @@
 /* Memory of one result: allocated piecemeal, freed at once.
  *
- *     arena -> [block 64 KiB | used ....] -> [block | used] -> NULL
+ *     arena -> [block 2 KiB | used ..] -> [block 1 KiB | used] -> NULL
  *
  * Every input is bounded (16 MiB of text, 100,000 nodes), so a plan needs little memory; when the
  * system has none left, allocation aborts the process: no caller could go on.
@@ -17,6 +17,8 @@ typedef struct ff_arena ff_arena;
 
 ff_arena *ff_arena_create(void);
 void ff_arena_free(ff_arena *arena);
+/* Forgets everything allocated; keeps a block, so that filling it again costs no system call. */
+void ff_arena_reset(ff_arena *arena);
 
 void *ff_arena_alloc(ff_arena *arena, size_t bytes);
 void *ff_arena_alloc_array(ff_arena *arena, size_t count, size_t element_bytes);

@@ -6,32 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t ff_mul(int64_t a, int64_t b) {
-    int64_t product;
-    if (__builtin_mul_overflow(a, b, &product) || product > FF_SATURATED)
-        return FF_SATURATED;
-    return product;
-}
-
-int64_t ff_mul3(int64_t a, int64_t b, int64_t c) {
-    return ff_mul(ff_mul(a, b), c);
-}
-
-int64_t ff_add(int64_t a, int64_t b) {
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum) || sum > FF_SATURATED)
-        return FF_SATURATED;
-    return sum;
-}
-
-int64_t ff_ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b > 0);
-}
-
-int64_t ff_round_up(int64_t value, int64_t multiple) {
-    return ff_mul(ff_ceil_div(value, multiple), multiple);
-}
-
 int64_t ff_gcd(int64_t a, int64_t b) {
     while (b != 0) {
         int64_t rest = a % b;
@@ -43,14 +17,6 @@ int64_t ff_gcd(int64_t a, int64_t b) {
 
 int64_t ff_lcm(int64_t a, int64_t b) {
     return a == 0 || b == 0 ? 0 : ff_mul(a / ff_gcd(a, b), b);
-}
-
-int64_t ff_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-int64_t ff_max(int64_t a, int64_t b) {
-    return a > b ? a : b;
 }
 
 static const struct suffix {

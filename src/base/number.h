@@ -13,15 +13,42 @@
 
 #define FF_SATURATED (INT64_MAX / 4)
 
-int64_t ff_mul(int64_t a, int64_t b);
-int64_t ff_mul3(int64_t a, int64_t b, int64_t c);
-int64_t ff_add(int64_t a, int64_t b);
-int64_t ff_ceil_div(int64_t a, int64_t b);
-int64_t ff_round_up(int64_t value, int64_t multiple);
+static inline int64_t ff_mul(int64_t a, int64_t b) {
+    int64_t result;
+    if (__builtin_mul_overflow(a, b, &result) || result > FF_SATURATED)
+        return FF_SATURATED;
+    return result;
+}
+
+static inline int64_t ff_mul3(int64_t a, int64_t b, int64_t c) {
+    return ff_mul(ff_mul(a, b), c);
+}
+
+static inline int64_t ff_add(int64_t a, int64_t b) {
+    int64_t result;
+    if (__builtin_add_overflow(a, b, &result) || result > FF_SATURATED)
+        return FF_SATURATED;
+    return result;
+}
+
+static inline int64_t ff_ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b > 0);
+}
+
+static inline int64_t ff_round_up(int64_t value, int64_t multiple) {
+    return ff_mul(ff_ceil_div(value, multiple), multiple);
+}
+
+static inline int64_t ff_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t ff_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 int64_t ff_gcd(int64_t a, int64_t b);
 int64_t ff_lcm(int64_t a, int64_t b); /* saturates */
-int64_t ff_min(int64_t a, int64_t b);
-int64_t ff_max(int64_t a, int64_t b);
 
 /* Reads a whole text as a count. False when it is not one, is negative, is no whole number or is
  * above FF_SATURATED. */

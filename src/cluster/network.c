@@ -21,11 +21,13 @@ static const char *const known_keys[] = {"name",
                                          "latency_us",
                                          "usable_fraction",
                                          "spine_latency_us",
+                                         "ring_step_us",
                                          "rail_optimised",
                                          "oversubscription",
                                          "pod_devices",
                                          "usable_basis",
                                          "latency_basis",
+                                         "ring_step_basis",
                                          "like",
                                          "status",
                                          "source",
@@ -50,6 +52,8 @@ static void apply(const ff_field *map, ff_diagnostics *findings, cluster_network
     ff_field_get_real(map, "usable_fraction", 0.001, 1, findings, &network->usable_fraction);
     if (ff_field_get_real(map, "latency_us", 0, 1e6, findings, &value))
         network->latency_s = network->spine_latency_s = value * 1e-6;
+    if (ff_field_get_real(map, "ring_step_us", 0, 1e6, findings, &value))
+        network->ring_step_s = value * 1e-6;
     if (ff_field_get_real(map, "spine_latency_us", 0, 1e6, findings, &value))
         network->spine_latency_s = value * 1e-6;
     ff_field_get_boolean(map, "rail_optimised", findings, &network->rail_optimised);

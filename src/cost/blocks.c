@@ -32,6 +32,14 @@ static covered cover(double communication_s, double cover_s, double slowdown_rat
     return (covered){communication_s - hidden, hidden * slowdown_ratio};
 }
 
+/* What the next operator waits for; a stack may cut a TP collective and its GEMM into slices that
+ * overlap. */
+static covered blocked(const ff_cost *cost, const ff_operator *op, double seconds) {
+    bool sliced = op->group == FF_AXES(FF_AXIS_TP);
+    double hidden = sliced ? seconds * cost->profile->tp_hidden_ratio : 0;
+    return (covered){seconds - hidden, hidden * cost->profile->overlap_slowdown_ratio};
+}
+
 /* A communication operator's share of the block. */
 static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
                            const ff_layer_list *list, const ff_operator *op) {
@@ -40,7 +48,7 @@ static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches
         ff_collective_s(cost, &reach, op->collective, (double)op->elements * op->element_bytes);
     double calls = (double)op->calls, slowdown = cost->profile->overlap_slowdown_ratio;
     if (op->timing == FF_TIMING_BLOCKS || op->behind < 0)
-        return (covered){once_s * calls, 0};
+        return blocked(cost, op, once_s * calls);
     double cover_s = ff_operator_s(cost, dtype, &list->op[op->behind]);
     if (op->timing == FF_TIMING_IN_OPERATOR) { /* one ring block covers its steps */
         double steps = calls / (double)(op->ranks > 1 ? op->ranks - 1 : 1);
@@ -48,7 +56,17 @@ static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches
         double rounds = (double)(op->ranks - 1);
         return (covered){one.exposed_s * rounds, one.slowdown_s * rounds};
     }
-    return cover(once_s * calls, cover_s, slowdown);
+    return cover(once_s * calls, cover_s * cost->profile->tp_overlap_ratio, slowdown);
+}
+
+/* Its weight gradient runs in another action. */
+static void lose_cover(const ff_cost *cost, const ff_reaches *reaches, const ff_operator *op,
+                       const covered *with_cover, ff_block_time *time) {
+    ff_reach reach = ff_reach_of_operator(reaches, op);
+    double bytes = (double)op->elements * op->element_bytes;
+    double alone_s = (double)op->calls * ff_collective_s(cost, &reach, op->collective, bytes);
+    time->split_exposed_s[ff_exposure_of(op->group)] += alone_s - with_cover->exposed_s;
+    time->split_saved_s += with_cover->slowdown_s;
 }
 
 static void add_operator(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
@@ -58,19 +76,32 @@ static void add_operator(const ff_cost *cost, ff_dtype dtype, const ff_reaches *
     double *exposed_s = forward ? time->forward_exposed_s : time->backward_exposed_s;
     if (op->kind != FF_OPERATOR_COLLECTIVE) {
         *compute_s += ff_operator_s(cost, dtype, op);
+        if (op->phase == FF_PHASE_WEIGHT)
+            time->weight_s += ff_operator_s(cost, dtype, op);
         return;
     }
     covered c = communicate(cost, dtype, reaches, list, op);
     exposed_s[ff_exposure_of(op->group)] += c.exposed_s;
     *compute_s += c.slowdown_s;
+    if (op->behind >= 0 && op->phase == FF_PHASE_BACKWARD &&
+        list->op[op->behind].phase == FF_PHASE_WEIGHT)
+        lose_cover(cost, reaches, op, &c, time);
+}
+
+/* What recomputation adds to what the host has to issue. */
+static double issued_again(const ff_layer_list *list) {
+    int again = 0;
+    for (int i = 0; i < list->operators; i++)
+        again += list->op[i].phase == FF_PHASE_RECOMPUTE;
+    return (double)list->operators / (double)(list->operators - again);
 }
 
 /* What the host cannot hide goes to compute, a third of it forward. */
-static void wait_for_host(const ff_cost *cost, ff_block_time *time) {
+static void wait_for_host(const ff_cost *cost, const ff_layer_list *list, ff_block_time *time) {
     double device_s = time->forward_s + time->backward_s;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++)
         device_s += time->forward_exposed_s[i] + time->backward_exposed_s[i];
-    double wait_s = cost->profile->host_s_per_layer - device_s;
+    double wait_s = cost->profile->host_s_per_layer * issued_again(list) - device_s;
     if (wait_s <= 0)
         return;
     time->forward_s += wait_s / 3;
@@ -83,7 +114,7 @@ void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *rea
     for (int i = 0; i < list->operators; i++)
         add_operator(cost, dtype, reaches, list, &list->op[i], time);
     if (is_layer)
-        wait_for_host(cost, time);
+        wait_for_host(cost, list, time);
 }
 
 void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,

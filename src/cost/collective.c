@@ -1,4 +1,4 @@
-/* Time of collectives over the cluster's tiers (MODEL.md E).
+/* Time of collectives over the cluster's tiers (docs/model.md E).
  *
  *     n ranks, g in each of R = n/g domains; bytes of the full tensor (all-to-all: of one rank)
  *     ring             (n-R) a_in + (R-1) a_out + (n-1)/n bytes / B,   B = min(B_in, g B_net)
@@ -73,15 +73,30 @@ static const ff_tier *outer_tier(const ff_cluster *cluster, const ff_reach *reac
     return &cluster->tier[reach->pods > 1 ? FF_TIER_SPINE : FF_TIER_NETWORK];
 }
 
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 static double smaller(double a, double b) {
     return a < b ? a : b;
+}
+
+/* Rates as the stack reaches them; a share of 0 is one that was not set. */
+static double network_Bps(const ff_cost *cost, const ff_tier *tier) {
+    double share = cost->profile->network_rate_ratio;
+    return tier->Bps * (share > 0 ? share : 1);
+}
+
+static double domain_Bps(const ff_cost *cost) {
+    double share = cost->profile->link_rate_ratio;
+    return cost->cluster->tier[FF_TIER_DOMAIN].Bps * (share > 0 ? share : 1);
 }
 
 /* Link rate of a rank inside its domain, for a group with `inside` ranks there. Without a switch a
  * rank reaches one peer over one link of the mesh: the share is what `inside-1` peers offer. */
 static double link_Bps(const ff_cost *cost, const ff_reach *reach) {
     const ff_device *device = &cost->cluster->device;
-    double inside = (double)reach->inside, full = cost->cluster->tier[FF_TIER_DOMAIN].Bps;
+    double inside = (double)reach->inside, full = domain_Bps(cost);
     double peers = (double)(cost->cluster->domain_devices - 1);
     if (!device->link_switch && inside < peers + 1 && peers > 0)
         return full * (inside - 1) / peers;
@@ -93,7 +108,7 @@ static double link_Bps(const ff_cost *cost, const ff_reach *reach) {
 static double ring_Bps(const ff_cost *cost, const ff_reach *reach) {
     if (reach->domains <= 1)
         return link_Bps(cost, reach);
-    double outer = (double)reach->inside * outer_tier(cost->cluster, reach)->Bps;
+    double outer = (double)reach->inside * network_Bps(cost, outer_tier(cost->cluster, reach));
     return reach->inside > 1 ? smaller(link_Bps(cost, reach), outer) : outer;
 }
 
@@ -112,6 +127,8 @@ static double ring_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
     const ff_tier *outer = outer_tier(cost->cluster, reach);
     double n = (double)reach->ranks, domains = (double)reach->domains;
     double steps_s = (n - domains) * inner->latency_s + (domains - 1) * outer->latency_s;
+    if (domains > 1)
+        steps_s = larger(steps_s, (n - 1) * outer->ring_step_s);
     return steps_s + ramped((n - 1) / n * bytes, ramp_bytes(cost, reach)) / ring_Bps(cost, reach);
 }
 
@@ -122,7 +139,9 @@ static double hierarchical_s(const ff_cost *cost, const ff_reach *reach, double 
     double g = (double)reach->inside, domains = (double)reach->domains;
     double inside_s = (g - 1) * inner->latency_s + (g - 1) / g * bytes / link_Bps(cost, reach);
     double crossing = ramped((domains - 1) / domains * bytes, cost->physics.network_ramp_bytes);
-    return inside_s + (domains - 1) * outer->latency_s + crossing / (g * outer->Bps);
+    double steps_s =
+        larger((domains - 1) * outer->latency_s, ((double)reach->ranks - 1) * outer->ring_step_s);
+    return inside_s + steps_s + crossing / (g * network_Bps(cost, outer));
 }
 
 static double gather_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
@@ -145,7 +164,7 @@ static double all_reduce_s(const ff_cost *cost, const ff_reach *reach, double by
     s = smaller(s, tree_s(cost, reach, bytes));
     if (reach->domains == 1 && cost->cluster->device.in_switch_reduction && reach->ranks > 2) {
         const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-        double rate = inner->Bps * cost->physics.in_switch_ratio;
+        double rate = domain_Bps(cost) * cost->physics.in_switch_ratio;
         s = smaller(s, 4 * inner->latency_s + ramped(bytes, cost->physics.link_ramp_bytes) / rate);
     }
     return s;
@@ -159,7 +178,7 @@ static double all_to_all_s(const ff_cost *cost, const ff_reach *reach, double by
     double inside = ramped((g - 1) / n * bytes, cost->physics.link_ramp_bytes);
     double between = ramped((n - g) / n * bytes, cost->physics.network_ramp_bytes);
     double inside_s = g > 1 ? inside / link_Bps(cost, reach) : 0;
-    double between_s = reach->domains > 1 ? between / outer->Bps : 0;
+    double between_s = reach->domains > 1 ? between / network_Bps(cost, outer) : 0;
     return steps_s + (inside_s > between_s ? inside_s : between_s);
 }
 
@@ -170,8 +189,8 @@ static double send_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
     if (reach->domains <= 1)
         return cluster->tier[FF_TIER_DOMAIN].latency_s + bytes / link_Bps(cost, reach);
     const ff_tier *outer = outer_tier(cluster, reach);
-    double adapter = smaller(cluster->nic_Bps, (double)reach->inside * outer->Bps);
-    return outer->latency_s + bytes / (adapter > 0 ? adapter : outer->Bps);
+    double adapter = smaller(cluster->nic_Bps, (double)reach->inside * network_Bps(cost, outer));
+    return outer->latency_s + bytes / (adapter > 0 ? adapter : network_Bps(cost, outer));
 }
 
 double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,

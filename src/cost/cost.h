@@ -1,4 +1,4 @@
-/* Time of a step, from the program's operators (MODEL.md E, F, G).
+/* Time of a step, from the program's operators (docs/model.md E, F, G).
  *
  *     operators --gemm.c, collective.c--> block times --step.c--> step
  *                 once per block                     once per layout
@@ -60,6 +60,10 @@ typedef struct ff_block_time {
     double forward_s, backward_s;               /* compute; backward with recompute */
     double forward_exposed_s[FF_EXPOSED_COUNT]; /* communication that blocks */
     double backward_exposed_s[FF_EXPOSED_COUNT];
+    double weight_s; /* the part of backward_s that is weight gradients, which a split lets wait */
+    /* What else a split backward costs: communication that would hide behind a weight gradient is
+     * exposed, and slows nothing down. */
+    double split_exposed_s[FF_EXPOSED_COUNT], split_saved_s;
 } ff_block_time;
 void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
                       const ff_layer_list *list, bool is_layer, ff_block_time *time);
@@ -70,6 +74,37 @@ typedef struct ff_time_blocks {
 } ff_time_blocks;
 void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
                           ff_time_blocks *blocks);
+
+/* One stage in one microbatch: its chunks' blocks summed. */
+typedef struct ff_stage_time {
+    double forward_s, backward_s; /* exposed communication included */
+    double compute_s;             /* of these, compute */
+    double exposed_s[FF_EXPOSED_COUNT];
+    double weight_s; /* the part of backward_s that a split backward lets wait */
+    double share;    /* of a step's microbatches that pass a chunk: 1, or 1/2 both ways */
+    bool splits;     /* the schedule runs weight gradients apart */
+} ff_stage_time;
+/* A stage without chunks yet, under the layout's schedule. */
+ff_stage_time ff_stage_time_start(const ff_layout *layout);
+void ff_stage_time_add(const ff_model *model, const ff_time_blocks *blocks,
+                       const ff_chunk_content *content, ff_stage_time *stage);
+
+/* Data-parallel communication of a stage, before anything hides it. */
+typedef struct ff_sync_time {
+    double before_forward_s, before_backward_s, after_backward_s; /* in each microbatch */
+    double once_gradient_s, once_gather_s;                        /* once a step */
+    double slice_s;  /* of the last slice, which nothing hides */
+    double update_s; /* the optimizer's update */
+    int64_t units;   /* what ZeRO-3 gathers one by one: layers and the ends */
+} ff_sync_time;
+void ff_sync_time_of(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                     ff_shard_params params, int64_t units, ff_sync_time *time);
+int64_t ff_stage_units(const ff_layout *layout, int64_t stage);
+/* Reductions at the step's end that wait for all gradients. */
+double ff_step_end_s(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                     int64_t replicated_params);
+/* One pipeline message. */
+double ff_transfer_s(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches);
 
 typedef struct ff_step_time {
     double step_s;
@@ -83,10 +118,20 @@ typedef struct ff_step_time {
         gather_s; /* all data-parallel reductions and gathers of a step, hidden or not */
 } ff_step_time;
 
-/* step_s is the sum of compute, bubble, exposed and optimizer. `stage_params[pp]` are the weights
- * of a rank of each stage; `scratch` has room for 2*pp doubles. */
+/* The pipeline's part: compute, bubble, exposed TP, CP, EP, PP. `stages[pp]` may share entries;
+ * `scratch` has room for 3*pp doubles. Nothing here depends on the ZeRO stage. */
+void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
+                         double transfer_s, double *scratch, ff_step_time *time);
+/* Adds a stage's data-parallel part (the worst stage counts), then, once, the sum. */
+void ff_step_time_add_stage(const ff_cost *cost, const ff_layout *layout,
+                            const ff_stage_time *stage, const ff_sync_time *sync,
+                            ff_step_time *time);
+void ff_step_time_finish(const ff_cost *cost, double step_end_s, ff_step_time *time);
+
+/* All of it for one layout. step_s is the sum of compute, bubble, exposed and optimizer.
+ * `stage_params[pp]` are the weights of a rank of each stage. */
 void ff_step_time_of(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
                      const ff_time_blocks *blocks, const ff_shard_params *stage_params,
-                     double *scratch, ff_step_time *time);
+                     ff_step_time *time);
 
 #endif

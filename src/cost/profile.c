@@ -10,16 +10,20 @@
 #include <string.h>
 
 /* One row a constant: its key, where it goes, the factor to base units, its plausible range (in the
- * key's units), and how it is shown. */
+ * key's units), how it is shown, and what is taken where a profile does not say (below 0: it
+ * must). */
 typedef struct constant {
     const char *key;
     size_t offset;
     double factor, least, most;
     const char *fact;
+    double otherwise;
 } constant;
 
 #define CONSTANT(key, member, factor, least, most, fact)                                           \
-    { key, offsetof(ff_profile, member), factor, least, most, fact }
+    { key, offsetof(ff_profile, member), factor, least, most, fact, -1 }
+#define OPTIONAL(key, least, most, otherwise)                                                      \
+    { #key, offsetof(ff_profile, key), 1, least, most, #key, otherwise }
 
 static const constant constants[] = {
     CONSTANT("gemm_clock_ratio", gemm_clock_ratio, 1, 0.5, 1.1, "gemm_clock_ratio"),
@@ -28,6 +32,12 @@ static const constant constants[] = {
     CONSTANT("gradient_overlap_ratio", gradient_overlap_ratio, 1, 0, 1, "gradient_overlap_ratio"),
     CONSTANT("gather_overlap_ratio", gather_overlap_ratio, 1, 0, 1, "gather_overlap_ratio"),
     CONSTANT("overlap_slowdown_ratio", overlap_slowdown_ratio, 1, 0, 1, "overlap_slowdown_ratio"),
+    OPTIONAL(sharded_overlap_ratio, 0, 1, 1),
+    OPTIONAL(attention_rate_ratio, 0.2, 1.5, 1),
+    OPTIONAL(tp_overlap_ratio, 0, 1, 1),
+    OPTIONAL(tp_hidden_ratio, 0, 1, 0),
+    OPTIONAL(link_rate_ratio, 0.1, 1.5, 1),
+    OPTIONAL(network_rate_ratio, 0.05, 1.5, 1),
     CONSTANT("step_fixed_ms", step_fixed_s, 1e-3, 0, 10000, "step_fixed_s"),
     CONSTANT("fragmentation_ratio", runtime.fragmentation_ratio, 1, 0, 0.5, "fragmentation_ratio"),
 };
@@ -50,8 +60,10 @@ static const struct flag {
 } flags[] = {
     {"flash_attention", offsetof(ff_kernels, flash_attention)},
     {"flash_2", offsetof(ff_kernels, flash_2)},
+    {"flash_3", offsetof(ff_kernels, flash_3)},
     {"fused_softmax", offsetof(ff_kernels, fused_softmax)},
     {"fused_rope", offsetof(ff_kernels, fused_rope)},
+    {"gathers_again", offsetof(ff_kernels, gathers_again)},
     {"fused_norm", offsetof(ff_kernels, fused_norm)},
     {"fused_activation", offsetof(ff_kernels, fused_activation)},
     {"fused_loss", offsetof(ff_kernels, fused_loss)},
@@ -68,9 +80,15 @@ static void read_constants(const ff_field *root, ff_diagnostics *findings, ff_pr
         if (ff_field_get_real(root, constants[i].key, constants[i].least, constants[i].most,
                               findings, &value))
             *real_at(profile, constants[i].offset) = value * constants[i].factor;
-        else if (ff_field_find(root, constants[i].key) == NULL)
+        else if (ff_field_find(root, constants[i].key) != NULL)
+            continue;
+        else if (constants[i].otherwise >= 0)
+            *real_at(profile, constants[i].offset) = constants[i].otherwise * constants[i].factor;
+        else
             ff_field_report_missing(root, constants[i].key, findings);
     }
+    if (ff_field_find(root, "sharded_overlap_ratio") == NULL)
+        profile->sharded_overlap_ratio = profile->gradient_overlap_ratio;
     for (int i = 0; i < SIZES; i++) {
         int64_t mebibytes;
         int64_t *bytes = (int64_t *)((char *)profile + sizes[i].offset);
@@ -100,7 +118,7 @@ static void read_kernels(const ff_field *root, ff_diagnostics *findings, ff_prof
 ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diagnostics *findings,
                                  ff_profile *profile) {
     int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
-    const char *known[CONSTANTS + SIZES + 5] = {0}, *about = "";
+    const char *known[CONSTANTS + SIZES + 6] = {0}, *about = "";
     *profile = (ff_profile){0};
     ff_copy_text(profile->name, sizeof profile->name, name);
     if (root->kind != FF_FIELD_MAP) {
@@ -120,6 +138,7 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
     known[count++] = "default_for";
     known[count++] = "kernels";
     known[count++] = "evidence";
+    known[count++] = "plausible";
     ff_field_report_unknown(root, known, findings);
     return ff_diagnostics_count_of(findings, FF_ERROR) > errors_before ? FF_INVALID : FF_OK;
 }
@@ -171,7 +190,12 @@ static const struct figure {
     SHARE("attention_backward", attention_backward_ratio),
     SHARE("memory", memory_ratio),
     SHARE("in_switch", in_switch_ratio),
+    SHARE("flash_2", flash_2_ratio),
+    SHARE("flash_1", flash_1_ratio),
+    SHARE("sustained", sustained_ratio),
+    {"reference_power_W", offsetof(ff_physics, reference_power_W), 1, 0, 10000},
     {"small_group_loss", offsetof(ff_physics, small_group_loss), 1, 0, 3},
+    {"group_rows", offsetof(ff_physics, group_rows), 1, 0, 4096},
     {"gemm_depth", offsetof(ff_physics, gemm_depth), 1, 0, 4096},
     {"link_ramp_MB", offsetof(ff_physics, link_ramp_bytes), 1e6, 0, 1000},
     {"network_ramp_MB", offsetof(ff_physics, network_ramp_bytes), 1e6, 0, 1000},

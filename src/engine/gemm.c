@@ -13,7 +13,7 @@
 #include <string.h>
 
 extern const ff_gemm_kernel ff_gemm_kernel_base;
-#ifdef FF_ENGINE_X86
+#ifdef __x86_64__
 extern const ff_gemm_kernel ff_gemm_kernel_avx2, ff_gemm_kernel_avx512;
 #endif
 
@@ -22,7 +22,7 @@ enum { COLUMN_BLOCK = 256, ROW_PANELS = 8, MOST_TILE = 12 * 32, MOST_LEVELS = 32
 const ff_gemm_kernel *ff_gemm_choose(int n) {
     const ff_gemm_kernel *found[3];
     int count = 0;
-#ifdef FF_ENGINE_X86
+#ifdef __x86_64__
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f"))
         found[count++] = &ff_gemm_kernel_avx512;

@@ -1,4 +1,5 @@
 /* The product's tile for avx2: 6 rows of 2 vectors of 32 bytes (gemm_kernel.inc). */
+#ifdef __x86_64__
 #define KERNEL_NAME ff_gemm_kernel_avx2
 #define KERNEL_TILE tile_avx2
 #define KERNEL_LABEL "avx2"
@@ -6,3 +7,4 @@
 #define KERNEL_ROWS 6
 #define KERNEL_VECTORS 2
 #include "engine/gemm_kernel.inc"
+#endif

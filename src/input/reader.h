@@ -1,4 +1,4 @@
-/* JSON or YAML text -> fields, through libfyaml's event parser. Limits of DESIGN.md section 4:
+/* JSON or YAML text -> fields, through libfyaml's event parser. Limits (ARCHITECTURE.md):
  * 16 MiB, 64 levels, 100,000 values, no aliases, no duplicate keys, one document. */
 #ifndef FF_INPUT_READER_H
 #define FF_INPUT_READER_H

@@ -4,7 +4,7 @@
  *     x [T/t,h] -AG-> qkv GEMM -> [qk norm] -> rope -> {CP} -> core -> {CP} -> out GEMM -RS->
  * [T/t,h]
  *
- * Model and sources: MODEL.md C 1-8; FLOP of the core 2*T*context*heads*(d_qk+d_v), context the
+ * Model, sources: docs/model.md C; FLOP of the core 2*T*context*heads*(d_qk+d_v), context the
  * mean number of keys a query meets; the backward of a flash kernel costs 2.5 forwards, since it
  * computes the scores again (Dao 2023, 2307.08691). A KV head is replicated when tp exceeds the KV
  * heads. Ring context parallelism sends the local K and V c-1 times, and in backward K, V again and
@@ -80,6 +80,23 @@ static double core_bytes(const layer_view *view, const core *c, double score_mov
     double scores =
         view->shape->kernels.flash_attention ? 0 : score_moves * (double)score_elements(view, c);
     return (inputs + scores) * view->element_bytes;
+}
+
+/* Times that an unfused core moves the scores, forward, and half of what its backward does: written,
+ * softmax in and out, dropout in and out, read; an eager softmax casts, scales and masks apart. */
+static double softmax_moves(const layer_view *view) {
+    return view->shape->kernels.fused_softmax ? 6 : 14;
+}
+
+/* A flash kernel computes the scores again in backward. */
+static double backward_forwards(const layer_view *view) {
+    return view->shape->kernels.flash_attention ? 2.5 : 2;
+}
+
+/* Reads and writes of an element by rotary embedding: eager code multiplies by the cosine, halves,
+ * negates, joins, multiplies by the sine and adds, a kernel each. */
+static double rope_moves(const layer_view *view) {
+    return view->shape->kernels.fused_rope ? 2 : 11;
 }
 
 /* Ring steps beside the attention blocks, then Ulysses' exchange of heads for tokens. */
@@ -283,11 +300,12 @@ static void softmax_forward(layer_view *view, const ff_attention *attention) {
         list_gemm(view, &p.p[i], FF_PHASE_FORWARD);
     qk_norm_forward(view, &c);
     double rotated = (double)ff_add(query_elements(&c), key_value_elements(&c) / 2);
-    list_memory(view, "attention.rope", FF_PHASE_FORWARD, 2 * rotated, 0);
+    list_memory(view, "attention.rope", FF_PHASE_FORWARD, rope_moves(view) * rotated, 0);
     swap_inputs(view, &c, FF_PHASE_FORWARD);
     gather_keys(view, &c, FF_PHASE_FORWARD);
     int at = list_attention(view, "attention.core", FF_PHASE_FORWARD, core_flop(view, &c),
-                            core_bytes(view, &c, 6), FF_MODULE_CORE);
+                            core_bytes(view, &c, softmax_moves(view)), FF_MODULE_CORE);
+    view->list->op[at].k = c.qk_dim;
     exchange_keys(view, &c, FF_PHASE_FORWARD, at);
     swap_output(view, &c, FF_PHASE_FORWARD);
     save_core(view, &c);
@@ -339,12 +357,14 @@ static void softmax_backward(layer_view *view, const ff_attention *attention) {
     swap_output(view, &c, FF_PHASE_BACKWARD);
     gather_keys(view, &c, FF_PHASE_BACKWARD);
     int at = list_attention(view, "attention.core backward", FF_PHASE_BACKWARD,
-                            2.5 * core_flop(view, &c), 2 * core_bytes(view, &c, 5), 0);
+                            backward_forwards(view) * core_flop(view, &c),
+                            2 * core_bytes(view, &c, softmax_moves(view)), 0);
+    view->list->op[at].k = c.qk_dim;
     exchange_keys(view, &c, FF_PHASE_BACKWARD, at);
     scatter_key_gradients(view, &c);
     swap_inputs(view, &c, FF_PHASE_BACKWARD);
     double rotated = (double)ff_add(query_elements(&c), key_value_elements(&c) / 2);
-    list_memory(view, "attention.rope backward", FF_PHASE_BACKWARD, 2 * rotated, 0);
+    list_memory(view, "attention.rope backward", FF_PHASE_BACKWARD, rope_moves(view) * rotated, 0);
     if (attention->qk_norm != FF_QK_NORM_NONE)
         list_memory(view, "attention.qk norm backward", FF_PHASE_BACKWARD, 3 * rotated, 0);
     project_backward(view, &p);

@@ -6,7 +6,8 @@
  *     of T fp32
  *     MTP: norm of [T/t,h], norm of the next tokens' embedding -AG-> [T,2h] x [2h,h/t] -AG-> [T,h]
  *
- * The logits are never gathered: maximum, target logit and sum of exponentials are (MODEL.md C).
+ * The logits are never gathered: maximum, target logit and sum of exponentials are
+ * (docs/model.md C).
  * Memory of the loss: bf16 logits and their fp32 softmax, reused in place as the gradient: 6 bytes
  * a logit at the peak, 4 of them from F to B; an eager loss keeps a copy more: 10.
  * An embedding narrower than the model (OPT-350m) is projected, before the sum over TP at the
@@ -64,7 +65,7 @@ static void lookup_backward(layer_view *view) {
 }
 
 void ff_embedding_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
-    *list = (ff_layer_list){0};
+    list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
     lookup_forward(&view);
     if (model->embedding_norm)
@@ -147,7 +148,7 @@ static void head_backward(layer_view *view, const product *head) {
 }
 
 void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
-    *list = (ff_layer_list){0};
+    list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
     product head = {
         "head", "head dX", "head dW", view.tokens, padded_share(&view), model->embedding_width,
@@ -182,7 +183,7 @@ static void mtp_backward(layer_view *view, const product *project) {
 }
 
 void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
-    *list = (ff_layer_list){0};
+    list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
     product project = {"mtp.project",
                        "mtp.project dX",

@@ -95,7 +95,7 @@ void list_apply_recompute(ff_layer_list *list, const ff_layer_shape *shape,
 
 void ff_layer_build(const ff_model *model, int kind, const ff_layer_shape *shape,
                     ff_layer_list *list) {
-    *list = (ff_layer_list){0};
+    list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
     forward(&view, &model->kind[kind]);
     backward(&view, &model->kind[kind]);
@@ -111,6 +111,26 @@ int64_t ff_layer_kept_bytes(const ff_layer_list *list) {
     for (int i = 0; i < list->tensors; i++)
         if (list->tensor[i].kept)
             bytes = ff_add(bytes, ff_saved_tensor_bytes(&list->tensor[i]));
+    return bytes;
+}
+
+/* A weight gradient is X^T * dY: its inner side is tokens, so k*n are the elements of dY. */
+static int64_t output_gradient_bytes(const ff_operator *op) {
+    double moved = ((double)op->m * (double)op->k + (double)op->k * (double)op->n +
+                    (double)op->m * (double)op->n) *
+                   (double)op->batch;
+    int element_bytes = moved > 0 ? (int)(op->memory_bytes / moved + 0.5) : 0;
+    return ff_mul(ff_mul3(op->k, op->n, op->batch), element_bytes);
+}
+
+int64_t ff_layer_waiting_bytes(const ff_layer_list *list) {
+    int64_t bytes = 0;
+    for (int i = 0; i < list->tensors; i++)
+        if (list->tensor[i].freed_by == FF_PHASE_WEIGHT)
+            bytes = ff_add(bytes, ff_saved_tensor_bytes(&list->tensor[i]));
+    for (int i = 0; i < list->operators; i++)
+        if (list->op[i].kind == FF_OPERATOR_GEMM && list->op[i].phase == FF_PHASE_WEIGHT)
+            bytes = ff_add(bytes, output_gradient_bytes(&list->op[i]));
     return bytes;
 }
 

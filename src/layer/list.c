@@ -9,6 +9,10 @@ int64_t ff_layer_tokens(const ff_layer_shape *shape) {
     return ff_ceil_div(ff_mul(shape->seq, shape->sequences), shape->cp);
 }
 
+void list_clear(ff_layer_list *list) {
+    list->operators = list->tensors = list->working_sets = 0;
+}
+
 layer_view layer_view_of(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     int64_t tokens = ff_layer_tokens(shape);
     return (layer_view){
@@ -128,6 +132,7 @@ void list_tp_enter(layer_view *view, const char *name, ff_phase phase, int64_t w
     if (!view->shape->sp)
         return;
     exchange e = tp_exchange(view, name, FF_ALL_GATHER, width);
+    e.element_bytes = view->shape->gemm_input_bytes; /* cast before it is gathered */
     e.module = module;
     list_exchange(view, phase, view->shape->tp, &e);
 }
@@ -145,7 +150,7 @@ void list_tp_leave_backward(layer_view *view, const char *name) {
 
 void list_tp_regather(layer_view *view, const char *name, int64_t width,
                       int behind_input_gradient) {
-    if (!view->shape->sp)
+    if (!view->shape->sp || !view->shape->kernels.gathers_again)
         return;
     exchange e = tp_exchange(view, name, FF_ALL_GATHER, width);
     e.timing = FF_TIMING_BEHIND_GEMM;
@@ -170,9 +175,20 @@ void list_tp_enter_backward(layer_view *view, const char *name, int64_t width,
  * an fp32 copy besides. */
 enum { EAGER_NORM_FORWARD = 18, EAGER_NORM_BACKWARD = 45 };
 
+/* What a linear reads after SP's gather is kept as it was gathered, or as the norm wrote it. */
+static bool kept_whole(const layer_view *view) {
+    return view->shape->sp && !view->shape->kernels.gathers_again;
+}
+
+/* A layer norm is one kernel in every framework. */
+static bool fused_norm(const layer_view *view) {
+    return view->shape->kernels.fused_norm || view->model->norm_bias;
+}
+
 void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t tokens) {
     int64_t elements = ff_mul(tokens, view->model->hidden);
-    bool fused = view->shape->kernels.fused_norm;
+    bool fused = fused_norm(view);
+    int64_t whole = ff_mul(view->tokens, view->model->hidden);
     list_memory(view, name, FF_PHASE_FORWARD, (double)elements * (fused ? 2 : EAGER_NORM_FORWARD), FF_MODULE_NORM);
     const char *axes = view->shape->sp ? "tp cp" : "cp";
     list_save(view, &(saving){.name = "norm input",
@@ -181,7 +197,7 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
                               .divided_by = axes});
     if (saves_output)
         list_save(view, &(saving){.name = "norm output",
-                                  .elements = elements,
+                                  .elements = kept_whole(view) ? whole : elements,
                                   .element_bytes = view->shape->gemm_input_bytes,
                                   .module = FF_MODULE_NORM,
                                   .freed_by = FF_PHASE_WEIGHT,
@@ -197,6 +213,6 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
 
 void norm_backward(layer_view *view, const char *name, int64_t tokens) {
     double elements = (double)ff_mul(tokens, view->model->hidden);
-    list_memory(view, name, FF_PHASE_BACKWARD, elements * (view->shape->kernels.fused_norm ? 3 : EAGER_NORM_BACKWARD),
+    list_memory(view, name, FF_PHASE_BACKWARD, elements * (fused_norm(view) ? 3 : EAGER_NORM_BACKWARD),
                 0);
 }

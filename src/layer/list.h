@@ -24,6 +24,9 @@ typedef struct product {
     unsigned module;
 } product;
 
+/* Empties a list; entries beyond its counts are never read. */
+void list_clear(ff_layer_list *list);
+
 layer_view layer_view_of(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list);
 
 int list_gemm(layer_view *view, const product *p, ff_phase phase);
@@ -58,7 +61,7 @@ typedef struct saving {
 void list_save(layer_view *view, const saving *s);
 void list_working(layer_view *view, const char *name, int64_t bytes);
 
-/* The two collectives around a tensor-parallel block (MODEL.md C): all-gather before and
+/* The two collectives around a tensor-parallel block (docs/model.md C): all-gather before and
  * reduce-scatter after with SP, an all-reduce after without; backward mirrors and, with SP, gathers
  * the saved input again for the weight gradient. `width` is a token's elements; `behind_...` are
  * the backward GEMMs that hide them. */

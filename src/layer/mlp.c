@@ -4,7 +4,7 @@
  *     experts  x -> router -> permute -A2A(ep)-> [AG(etp)] -> grouped GEMMs -> [RS(etp)] -A2A(ep)->
  *                unpermute and weigh; shared experts run beside, as a dense MLP
  *
- * Model (MODEL.md C): a rank routes its T/t tokens (TP needs SP here), each to q experts, so q*T/t
+ * docs/model.md C: a rank routes its T/t tokens (TP needs SP here), each to q experts, so q*T/t
  * rows leave and, routed evenly, as many arrive; expert-TP gathers the rows of its group, so the
  * grouped GEMMs see q*etp*T/t rows of width f/etp. `imbalance` is the busiest rank's load over the
  * mean. Counts of rows travel first, since the splits vary (all-to-all-v).
@@ -58,8 +58,8 @@ static void save_inner(layer_view *view, const mlp_sides *s) {
 
 static void activation(layer_view *view, const char *name, ff_phase phase, const mlp_sides *s) {
     bool fused = view->shape->kernels.fused_activation;
-    double forward_moves = fused ? (s->gated ? 3 : 2) : (s->gated ? 5 : 4);
-    double backward_moves = fused ? (s->gated ? 5 : 3) : (s->gated ? 9 : 6);
+    double forward_moves = !s->gated ? 2 : fused ? 3 : 5;
+    double backward_moves = !s->gated ? 3 : fused ? 5 : 9;
     bool forward = phase == FF_PHASE_FORWARD;
     list_memory(view, name, phase,
                 (double)inner_elements(s) * (forward ? forward_moves : backward_moves),

@@ -21,6 +21,14 @@ int ff_default_zero3_weights(const ff_layout *layout) {
     return layout->pp > 1 ? FF_ZERO3_RESIDENT : FF_ZERO3_STREAM;
 }
 
+/* Schedules that fold the model into a V or run it both ways hold two chunks a stage. */
+int64_t ff_default_vpp(const ff_layout *layout) {
+    bool two = layout->schedule == FF_SCHEDULE_ZB_V || layout->schedule == FF_SCHEDULE_V_HALF ||
+               layout->schedule == FF_SCHEDULE_DUALPIPE ||
+               layout->schedule == FF_SCHEDULE_DUALPIPE_V;
+    return two ? 2 : 1;
+}
+
 int ff_default_schedule(const ff_layout *layout) {
     return layout->vpp > 1 ? FF_SCHEDULE_INTERLEAVED : FF_SCHEDULE_1F1B;
 }

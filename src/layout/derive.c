@@ -8,8 +8,11 @@
  *   - sp=1 with tp=1 is read as sp=0, with a note (FF0200): there is nothing to shard.
  *   - schedule=interleaved needs vpp of at least 2, also where vpp was left out.
  *   - microbatches from the batch: the fewest with mbs*m*dp >= batch, for interleaved rounded up to
- * a multiple of pp, which its groups need. Without a batch the fewest that the schedule runs: 1,
- * for interleaved pp; the key then counts as not given.
+ * a multiple of pp, which its groups need, for dualpipe and dualpipe-v at least 2*pp (dualpipe: an
+ * even number). Without a batch the fewest that the schedule runs; the key then counts as not given.
+ *   - zb-v, v-half, dualpipe and dualpipe-v hold two chunks a stage: vpp left out is 2, anything else
+ * is refused. A split has one number a part of the model: pp*vpp, for dualpipe (which holds each part
+ * twice, for its two directions) pp.
  *   - a split may give a chunk no layers (a stage of the embedding alone).
  * Deriving a derived layout in the same context changes nothing. */
 #include "layout/derive.h"
@@ -25,6 +28,8 @@ ff_place ff_derive_place(const ff_deriving *now, const char *key) {
 }
 
 static void default_sizes(ff_layout *layout) {
+    if (layout->vpp == 0)
+        layout->vpp = ff_default_vpp(layout);
     int64_t *const sizes[] = {&layout->tp, &layout->pp,  &layout->cp,
                               &layout->ep, &layout->vpp, &layout->mbs};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -52,7 +57,9 @@ static void settle_sp(ff_deriving *now) {
 static void check_schedule(ff_deriving *now) {
     const ff_layout *layout = now->layout;
     long long vpp = layout->vpp;
-    bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B;
+    bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B ||
+                 layout->schedule == FF_SCHEDULE_ZB_H1 || layout->schedule == FF_SCHEDULE_ZB_H2;
+    bool two = ff_default_vpp(layout) == 2;
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED && vpp == 1) {
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
@@ -67,6 +74,13 @@ static void check_schedule(ff_deriving *now) {
                   "schedule=%s with vpp=%lld", name, vpp);
         ff_report_rule(now->findings, "%s runs one chunk a stage", name);
         ff_report_help(now->findings, "schedule=interleaved, or vpp=1");
+    } else if (two && vpp != 2) {
+        const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
+        now->failed = true;
+        ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
+                  "schedule=%s with vpp=%lld", name, vpp);
+        ff_report_rule(now->findings, "%s holds two chunks a stage", name);
+        ff_report_help(now->findings, "vpp=2, or left out");
     }
 }
 
@@ -115,6 +129,11 @@ static void settle_microbatches(ff_deriving *now) {
     int64_t fewest = ff_ceil_div(batch, ff_mul(layout->mbs, layout->dp));
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED)
         fewest = ff_round_up(fewest, layout->pp);
+    bool dualpipe = layout->schedule == FF_SCHEDULE_DUALPIPE;
+    if (dualpipe || layout->schedule == FF_SCHEDULE_DUALPIPE_V)
+        fewest = ff_max(fewest, 2 * layout->pp);
+    if (dualpipe)
+        fewest = ff_round_up(fewest, 2);
     layout->microbatches = ff_min(fewest, FF_LAYOUT_LARGEST_COUNT);
     if (fewest <= FF_LAYOUT_LARGEST_COUNT)
         return;
@@ -131,7 +150,7 @@ static void settle_microbatches(ff_deriving *now) {
 /* A number a stage was given: shows one a chunk. */
 static void help_split(ff_deriving *now) {
     const ff_layout *layout = now->layout;
-    int64_t chunks = layout->pp * layout->vpp;
+    int64_t chunks = ff_layout_model_chunks(layout);
     if (layout->chunks != layout->pp || chunks > 32) {
         ff_report_help(now->findings, "%lld numbers, one a chunk in model order",
                        (long long)chunks);
@@ -150,7 +169,7 @@ static void help_split(ff_deriving *now) {
 
 static void check_split(ff_deriving *now) {
     const ff_layout *layout = now->layout;
-    int64_t chunks = layout->pp * layout->vpp, sum = 0;
+    int64_t chunks = ff_layout_model_chunks(layout), sum = 0;
     for (int i = 0; i < layout->chunks; i++)
         sum += layout->layers_of_chunk[i];
     if (layout->chunks != chunks) {
@@ -170,7 +189,7 @@ static void check_split(ff_deriving *now) {
 
 static void settle_split(ff_deriving *now) {
     ff_layout *layout = now->layout;
-    int64_t chunks = ff_mul(layout->pp, layout->vpp);
+    int64_t chunks = ff_layout_model_chunks(layout);
     if (chunks > FF_LAYOUT_MAX_CHUNKS) {
         now->failed = true;
         ff_report(now->findings, FF0204, ff_derive_place(now, "pp"),

@@ -96,6 +96,11 @@ static bool is_default_zero3_weights(const ff_layout_key *key, const ff_layout *
     return layout->zero3_weights == ff_default_zero3_weights(layout);
 }
 
+static bool is_default_vpp(const ff_layout_key *key, const ff_layout *layout) {
+    (void)key;
+    return layout->vpp == ff_default_vpp(layout);
+}
+
 static bool is_default_schedule(const ff_layout_key *key, const ff_layout *layout) {
     (void)key;
     return layout->schedule == ff_default_schedule(layout);
@@ -154,7 +159,8 @@ const ff_layout_key ff_layout_keys[] = {
      WORD(sp, ff_switch_words, "1 where tp > 1", is_default_sp)},
     {.help.name = "vpp",
      .help.values = "1 to 1024 chunks a stage",
-     SIZE(vpp, FF_LAYOUT_MAX_CHUNKS, "1", is_one)},
+     SIZE(vpp, FF_LAYOUT_MAX_CHUNKS, "1; 2 for zb-v, v-half, dualpipe, dualpipe-v",
+          is_default_vpp)},
     {.help.name = "cp_kind",
      .help.values = "ring, ring-plain, allgather, ulysses, hybrid:U (Ulysses over U ranks inside)",
      .words = ff_cp_kind_words,
@@ -187,7 +193,7 @@ const ff_layout_key ff_layout_keys[] = {
      OTHER(recompute, never_left_out, "none", is_first_word)},
     {.help.name = "recipe",
      .help.values = "bf16-megatron, bf16-classic, bf16-deepspeed, bf16-fsdp2, fp16-megatron, "
-                    "fp8-te, mxfp8, bf16-nanotron, fp32",
+                    "fp8-te, mxfp8, fp8-fsdp2, bf16-nanotron, fp32",
      WORD(recipe, ff_recipe_words, "bf16-megatron", is_first_word)},
     {.help.name = "schedule",
      .help.values = "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, dualpipe, dualpipe-v",

@@ -80,6 +80,7 @@ int64_t ff_default_etp(const ff_layout *layout);
 int ff_default_sp(const ff_layout *layout);
 int ff_default_zero3_weights(const ff_layout *layout);
 int ff_default_schedule(const ff_layout *layout);
+int64_t ff_default_vpp(const ff_layout *layout);
 /* The expert order that follows a dense one: etp in tp's place, ep in cp's, edp in dp's. */
 void ff_default_expert_order(const ff_axis dense[4], ff_axis expert[4]);
 /* Spreads `layers` over `chunks`; what is left over goes to the middle chunks. */

@@ -272,6 +272,11 @@ const char *ff_layout_print(const ff_layout *layout, ff_layout_style style, char
 
 /* --- what follows from the sizes --- */
 
+int64_t ff_layout_model_chunks(const ff_layout *layout) {
+    bool both_ways = layout->schedule == FF_SCHEDULE_DUALPIPE;
+    return both_ways ? layout->pp : ff_mul(layout->pp, layout->vpp);
+}
+
 int64_t ff_layout_world(const ff_layout *layout) {
     return ff_mul(ff_mul3(layout->tp, layout->cp, layout->dp), layout->pp);
 }
@@ -288,4 +293,8 @@ int64_t ff_layout_batch_sequences(const ff_layout *layout) {
 int ff_layout_active_dimensions(const ff_layout *layout) {
     return (layout->dp > 1) + (layout->tp > 1) + (layout->pp > 1) + (layout->cp > 1) +
            (layout->ep > 1);
+}
+
+bool ff_layout_given(const ff_layout *layout, const char *key) {
+    return (layout->given & ff_layout_key_bit(key)) != 0;
 }

@@ -1,4 +1,4 @@
-/* The table of precision recipes (MODEL.md D).
+/* The table of precision recipes (docs/model.md D).
  *
  *   megatron   bf16 weights, fp32 main gradients, fp32 master and two moments      2 + 4 + 12
  *   classic    gradients in bf16 too (mixed-precision Adam of the ZeRO paper)       2 + 2 + 12
@@ -8,7 +8,8 @@
  *   fp8        bf16 weights and their fp8 copies, transposed once; GEMM inputs kept in fp8
  *   mxfp8      as fp8, a scale byte for 32 elements not counted
  *   nanotron   bf16 gradients beside their fp32 sums (20 a parameter); ZeRO-1 gathers updated
- *              weights through flat buffers: 10 + 14/dp a parameter, as its logs print
+ *              weights through flat buffers: 10 + 14/dp a parameter just after the step, as its
+ *              logs print; 8 + 14/dp at the peak, when the whole buffer is free again
  *
  * Sources: Rajbhandari 2019 (1910.02054); Megatron-LM docs, distributed optimizer (20, 18 and 16
  * bytes); torch FSDP2 mixed precision policy; Transformer Engine, fp8 weight caching. Adam's
@@ -30,6 +31,8 @@ static const ff_recipe_bytes recipes[FF_RECIPE_COUNT] = {
                           "bf16 weights with fp8 copies, fp32 gradients, master and moments"},
     [FF_RECIPE_MXFP8] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, 0, FF_DTYPE_FP8,
                          "as fp8-te, scales of 32 elements"},
+    [FF_RECIPE_FP8_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, 0, FF_DTYPE_FP8,
+                             "fp32 shards, bf16 copy of gathered layers, fp8 products"},
     [FF_RECIPE_BF16_NANOTRON] = {2, 6, 12, 2, 6, 2, 4, 2, 2, 32, 2, FF_DTYPE_BF16,
                                  "bf16 weights and gradients, fp32 sums, master and moments"},
     [FF_RECIPE_FP32] = {4, 4, 8, 4, 4, 4, 4, 4, 4, 28, 0, FF_DTYPE_FP32,

@@ -25,8 +25,8 @@ typedef struct ff_recipe_bytes {
     int weight_wire, gradient_wire;
     int activation, gemm_input; /* of one element that waits for backward */
     int optimizer_traffic;      /* read and written by the update */
-    int gather_buffer; /* ZeRO-1 and 2: a parameter of the flat buffers, whole and of the shard,
-                        * through which updated weights are gathered; 0 = in place */
+    int gather_buffer;          /* ZeRO-1 and 2: bytes of the shard's flat buffer from which updated
+                                 * weights are gathered; 0 = in place */
     ff_dtype compute;           /* of the GEMMs */
     const char *about;
 } ff_recipe_bytes;

@@ -1,10 +1,12 @@
 /* The ledger of one stage (see fivefold/memory.h).
  *
- *     peak = state + sum over chunks (in flight x kept) + largest working set + buffers + runtime
+ *     peak = state + sum over chunks (held x bytes) + working set + buffers + runtime
  *
- * The peak is taken after the last warm-up forward, when the stage holds all that it will and the
- * first backward runs. Gradients and activations coexist there. Assumption: the working set is the
- * largest of the stage's layers; forward's is smaller. */
+ * Held is what forwards keep until their backward, and where backward is split what waits between
+ * its halves: GEMM inputs and output gradients, for W. The schedule says when most is held
+ * (ff_schedule_peak); with equal chunks that is when the first backward runs. Gradients and
+ * activations coexist there. Assumption: the working set is the largest of the layers of the chunk
+ * that runs, and the logits of one microbatch come on top; forward's is smaller. */
 #include "fivefold/memory.h"
 
 #include "base/number.h"
@@ -12,7 +14,8 @@
 #include "memory/state.h"
 
 ff_block_memory ff_block_memory_of(const ff_layer_list *list) {
-    return (ff_block_memory){ff_layer_kept_bytes(list), ff_layer_working_bytes(list)};
+    return (ff_block_memory){ff_layer_kept_bytes(list), ff_layer_working_bytes(list),
+                             ff_layer_waiting_bytes(list)};
 }
 
 void ff_memory_blocks_build(const ff_model *model, const ff_layout *layout,
@@ -41,15 +44,6 @@ void ff_memory_blocks_build(const ff_model *model, const ff_layout *layout,
     blocks->mtp_params = ff_mtp_shard_params(model, layout->tp, layout->ep, layout->etp);
 }
 
-typedef struct sums {
-    const ff_model *model;
-    const ff_layout *layout;
-    const ff_memory_blocks *blocks;
-    ff_shard_params params;
-    int64_t largest_unit; /* parameters that ZeRO-3 gathers at once */
-    int64_t kept_bytes, working_bytes, loss_bytes, in_flight;
-} sums;
-
 static void add_params(ff_shard_params *to, ff_shard_params more, int64_t times) {
     to->dense = ff_add(to->dense, ff_mul(more.dense, times));
     to->expert = ff_add(to->expert, ff_mul(more.expert, times));
@@ -57,59 +51,66 @@ static void add_params(ff_shard_params *to, ff_shard_params more, int64_t times)
 }
 
 /* Only what is sharded is gathered: not the experts of edp = 1. */
-static void note_unit(sums *s, ff_shard_params unit) {
-    int64_t dense = ff_dense_shard_ranks(s->layout) > 1 ? unit.dense : 0;
-    int64_t expert = ff_expert_shard_ranks(s->layout) > 1 ? unit.expert : 0;
-    s->largest_unit = ff_max(s->largest_unit, ff_add(dense, expert));
+static void note_unit(const ff_layout *layout, ff_chunk_memory *chunk, ff_shard_params unit) {
+    int64_t dense = ff_dense_shard_ranks(layout) > 1 ? unit.dense : 0;
+    int64_t expert = ff_expert_shard_ranks(layout) > 1 ? unit.expert : 0;
+    chunk->largest_unit = ff_max(chunk->largest_unit, ff_add(dense, expert));
 }
 
-/* Layers of one kind in a chunk: kept bytes of one microbatch. */
-static int64_t add_layers(sums *s, const ff_chunk_content *content, int kind) {
+static void add_layers(const ff_layout *layout, const ff_memory_blocks *blocks,
+                       const ff_chunk_content *content, int kind, ff_chunk_memory *chunk) {
     int64_t layers = content->of_kind[kind], whole = content->recomputed_of_kind[kind];
+    const ff_block_memory *block = blocks->layer[kind];
     if (layers == 0)
-        return 0;
-    const ff_block_memory *block = s->blocks->layer[kind];
-    add_params(&s->params, s->blocks->layer_params[kind], layers);
-    note_unit(s, s->blocks->layer_params[kind]);
+        return;
+    add_params(&chunk->params, blocks->layer_params[kind], layers);
+    note_unit(layout, chunk, blocks->layer_params[kind]);
     if (whole > 0)
-        s->working_bytes = ff_max(s->working_bytes, block[1].working_bytes);
+        chunk->working_bytes = ff_max(chunk->working_bytes, block[1].working_bytes);
     if (whole < layers)
-        s->working_bytes = ff_max(s->working_bytes, block[0].working_bytes);
-    return ff_add(ff_mul(block[1].kept_bytes, whole), ff_mul(block[0].kept_bytes, layers - whole));
+        chunk->working_bytes = ff_max(chunk->working_bytes, block[0].working_bytes);
+    int64_t kept =
+        ff_add(ff_mul(block[1].kept_bytes, whole), ff_mul(block[0].kept_bytes, layers - whole));
+    chunk->kept_bytes = ff_add(chunk->kept_bytes, kept);
+    int64_t waiting = ff_add(ff_mul(block[1].waiting_bytes, whole),
+                             ff_mul(block[0].waiting_bytes, layers - whole));
+    chunk->waiting_bytes = ff_add(chunk->waiting_bytes, waiting);
 }
 
-/* The last chunk's backward follows its forward at once but for schedules that hold several of it:
- * softmax of each in flight, logits of one. MTP blocks keep a layer and a head of their own. */
-static int64_t add_head(sums *s, int64_t in_flight) {
-    const ff_memory_blocks *b = s->blocks;
-    int64_t heads = 1 + s->model->mtp_layers;
-    ff_shard_params unit = s->layout->pp > 1 ? b->last_params_with_copy : b->last_params;
+/* Softmax of each microbatch in flight, logits of one. MTP blocks keep a layer and a head of their
+ * own. */
+static void add_head(const ff_model *model, const ff_layout *layout, const ff_memory_blocks *b,
+                     ff_chunk_memory *chunk) {
+    ff_shard_params unit =
+        ff_program_copies_embedding(layout) ? b->last_params_with_copy : b->last_params;
+    const ff_block_memory *layer = &b->layer[model->mtp_kind][0];
     add_params(&unit, b->mtp_params, 1);
-    add_params(&s->params, unit, 1);
-    note_unit(s, unit);
-    s->loss_bytes = ff_add(s->loss_bytes, ff_add(ff_mul3(heads, in_flight, b->head.kept_bytes),
-                                                 b->head.working_bytes));
-    const ff_block_memory *layer = &b->layer[s->model->mtp_kind][0];
-    if (s->model->mtp_layers > 0)
-        s->working_bytes = ff_max(s->working_bytes, layer->working_bytes);
-    return ff_mul(ff_add(b->mtp.kept_bytes, layer->kept_bytes), s->model->mtp_layers);
+    add_params(&chunk->params, unit, 1);
+    note_unit(layout, chunk, unit);
+    chunk->loss_kept_bytes = ff_mul(1 + model->mtp_layers, b->head.kept_bytes);
+    chunk->loss_waiting_bytes = ff_mul(1 + model->mtp_layers, b->head.waiting_bytes);
+    chunk->loss_working_bytes = b->head.working_bytes;
+    if (model->mtp_layers > 0)
+        chunk->working_bytes = ff_max(chunk->working_bytes, layer->working_bytes);
+    int64_t block = ff_mul(ff_add(b->mtp.kept_bytes, layer->kept_bytes), model->mtp_layers);
+    chunk->kept_bytes = ff_add(chunk->kept_bytes, block);
+    int64_t waiting = ff_mul(ff_add(b->mtp.waiting_bytes, layer->waiting_bytes), model->mtp_layers);
+    chunk->waiting_bytes = ff_add(chunk->waiting_bytes, waiting);
 }
 
-static void add_chunk(sums *s, int64_t stage, int64_t chunk, int64_t in_flight) {
-    ff_chunk_content content;
-    ff_program_chunk(s->model, s->layout, stage, chunk, &content);
-    int64_t kept = 0;
-    for (int kind = 0; kind < s->model->kinds; kind++)
-        kept = ff_add(kept, add_layers(s, &content, kind));
-    if (content.embedding) {
-        add_params(&s->params, s->blocks->first_params, 1);
-        note_unit(s, s->blocks->first_params);
-        kept = ff_add(kept, s->blocks->embedding.kept_bytes);
+void ff_ledger_chunk(const ff_model *model, const ff_layout *layout, const ff_memory_blocks *blocks,
+                     const ff_chunk_content *content, ff_chunk_memory *chunk) {
+    *chunk = (ff_chunk_memory){0};
+    for (int kind = 0; kind < model->kinds; kind++)
+        add_layers(layout, blocks, content, kind, chunk);
+    if (content->embedding) {
+        add_params(&chunk->params, blocks->first_params, 1);
+        note_unit(layout, chunk, blocks->first_params);
+        chunk->kept_bytes = ff_add(chunk->kept_bytes, blocks->embedding.kept_bytes);
+        chunk->waiting_bytes = ff_add(chunk->waiting_bytes, blocks->embedding.waiting_bytes);
     }
-    if (content.head)
-        kept = ff_add(kept, add_head(s, in_flight));
-    s->kept_bytes = ff_add(s->kept_bytes, ff_mul(kept, in_flight));
-    s->in_flight = ff_add(s->in_flight, in_flight);
+    if (content->head)
+        add_head(model, layout, blocks, chunk);
 }
 
 int ff_ledger_communicators(const ff_model *model, const ff_layout *layout) {
@@ -130,65 +131,130 @@ static int64_t bucket_params(int64_t params, int64_t shard_ranks, int64_t replic
 
 /* ZeRO-3 holds the unit that runs and the one being prefetched, and the gradient of one on its way
  * out; ZeRO-2 the bucket being filled and the one on its way. ZeRO-0 and 1 reduce in place. */
-static void fill_buffers(const sums *s, int64_t seq, ff_stage_memory *memory) {
-    const ff_layout *layout = s->layout;
+static void fix_buffers(const ff_layout *layout, int64_t largest_unit, ff_ledger_fixed *fixed) {
     const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
     if (layout->zero == 3 && layout->zero3_weights == FF_ZERO3_STREAM) {
-        memory->gathered_bytes = ff_mul3(2, s->largest_unit, recipe->gathered_weight);
-        memory->bucket_bytes = ff_mul(s->largest_unit, recipe->gathered_gradient);
+        fixed->gathered_bytes = ff_mul3(2, largest_unit, recipe->gathered_weight);
+        fixed->bucket_bytes = ff_mul(largest_unit, recipe->gathered_gradient);
     } else if (layout->zero == 2) {
-        int64_t dense = bucket_params(memory->params.dense, ff_dense_shard_ranks(layout),
+        int64_t dense = bucket_params(fixed->params.dense, ff_dense_shard_ranks(layout),
                                       layout->dp * layout->cp);
         int64_t expert =
-            bucket_params(memory->params.expert, ff_expert_shard_ranks(layout), layout->edp);
-        memory->bucket_bytes = ff_mul3(2, ff_max(dense, expert), recipe->gradient_wire);
+            bucket_params(fixed->params.expert, ff_expert_shard_ranks(layout), layout->edp);
+        fixed->bucket_bytes = ff_mul3(2, ff_max(dense, expert), recipe->gradient_wire);
     }
-    if (layout->pp > 1) {
-        ff_operator send = ff_program_transfer(s->model, layout, seq, false);
-        memory->transfer_bytes = ff_mul3(4, send.elements, send.element_bytes);
-    }
-    memory->loss_bytes = s->loss_bytes;
-    memory->buffers_bytes = ff_add(ff_add(memory->gathered_bytes, memory->bucket_bytes),
-                                   ff_add(memory->transfer_bytes, memory->loss_bytes));
 }
 
-static void fill_runtime(const ff_model *model, const ff_layout *layout,
-                         const ff_runtime_memory *runtime, ff_stage_memory *memory) {
-    double moving = (double)ff_add(memory->activations_bytes, memory->buffers_bytes);
-    memory->context_bytes = ff_add(runtime->context_bytes, runtime->workspace_bytes);
-    memory->communicator_bytes =
+void ff_ledger_fix(const ff_model *model, const ff_layout *layout, const ff_runtime_memory *runtime,
+                   const ff_chunk_memory *const *chunks, ff_ledger_fixed *fixed) {
+    int64_t largest_unit = 0;
+    *fixed = (ff_ledger_fixed){.fragmentation_ratio = runtime->fragmentation_ratio};
+    for (int64_t i = 0; i < layout->vpp; i++) {
+        add_params(&fixed->params, chunks[i]->params, 1);
+        largest_unit = ff_max(largest_unit, chunks[i]->largest_unit);
+    }
+    ff_state_bytes state = ff_state_of(layout, fixed->params);
+    fixed->weights_bytes = state.weights;
+    fixed->gradients_bytes = state.gradients;
+    fixed->optimizer_bytes = state.optimizer;
+    fix_buffers(layout, largest_unit, fixed);
+    fixed->context_bytes = ff_add(runtime->context_bytes, runtime->workspace_bytes);
+    fixed->communicator_bytes =
         ff_mul(runtime->communicator_bytes, ff_ledger_communicators(model, layout));
-    double fragmentation = moving * runtime->fragmentation_ratio;
+}
+
+int64_t ff_ledger_transfer_bytes(const ff_model *model, const ff_layout *layout, int64_t seq) {
+    if (layout->pp == 1)
+        return 0;
+    ff_operator send = ff_program_transfer(model, layout, seq, false);
+    return ff_mul3(4, send.elements, send.element_bytes);
+}
+
+int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks, int64_t stage,
+                       ff_held *held) {
+    ff_chunk_hold holds[FF_LAYOUT_MAX_CHUNKS];
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    for (int64_t i = 0; i < layout->vpp; i++) {
+        const ff_chunk_memory *c = chunks[i];
+        holds[i] = (ff_chunk_hold){ff_add(c->kept_bytes, c->loss_kept_bytes),
+                                   ff_add(c->waiting_bytes, c->loss_waiting_bytes),
+                                   ff_add(c->working_bytes, c->loss_working_bytes)};
+    }
+    return ff_schedule_peak(&shape, (int32_t)stage, holds, held).chunk;
+}
+
+static int64_t held_bytes(ff_held held, int64_t kept_bytes, int64_t waiting_bytes) {
+    return ff_add(ff_mul(held.kept, kept_bytes), ff_mul(held.waiting, waiting_bytes));
+}
+
+static void sum_chunks(int64_t vpp, const ff_chunk_memory *const *chunks, const ff_held *held,
+                       int32_t running, ff_stage_memory *memory) {
+    if (running >= 0) {
+        memory->working_bytes = chunks[running]->working_bytes;
+        memory->loss_bytes = chunks[running]->loss_working_bytes;
+    }
+    for (int64_t i = 0; i < vpp; i++) {
+        const ff_chunk_memory *c = chunks[i];
+        memory->in_flight += held[i].kept + held[i].waiting;
+        memory->kept_bytes =
+            ff_add(memory->kept_bytes, held_bytes(held[i], c->kept_bytes, c->waiting_bytes));
+        memory->loss_bytes = ff_add(memory->loss_bytes,
+                                    held_bytes(held[i], c->loss_kept_bytes, c->loss_waiting_bytes));
+    }
+}
+
+void ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
+                   const ff_chunk_memory *const *chunks, const ff_held *held, int32_t running,
+                   ff_stage_memory *memory) {
+    *memory = (ff_stage_memory){
+        .weights_bytes = fixed->weights_bytes,
+        .gradients_bytes = fixed->gradients_bytes,
+        .optimizer_bytes = fixed->optimizer_bytes,
+        .params = fixed->params,
+        .gathered_bytes = fixed->gathered_bytes,
+        .bucket_bytes = fixed->bucket_bytes,
+        .transfer_bytes = transfer_bytes,
+        .context_bytes = fixed->context_bytes,
+        .communicator_bytes = fixed->communicator_bytes,
+    };
+    sum_chunks(vpp, chunks, held, running, memory);
+    memory->activations_bytes = ff_add(memory->kept_bytes, memory->working_bytes);
+    memory->buffers_bytes = ff_add(ff_add(fixed->gathered_bytes, fixed->bucket_bytes),
+                                   ff_add(transfer_bytes, memory->loss_bytes));
+    int64_t moving = ff_add(memory->activations_bytes, memory->buffers_bytes);
+    double fragmentation = (double)moving * fixed->fragmentation_ratio;
     memory->fragmentation_bytes =
         fragmentation < (double)FF_SATURATED ? (int64_t)fragmentation : FF_SATURATED;
     memory->runtime_bytes = ff_add(ff_add(memory->context_bytes, memory->communicator_bytes),
                                    memory->fragmentation_bytes);
+    int64_t states =
+        ff_add(ff_add(memory->weights_bytes, memory->gradients_bytes), memory->optimizer_bytes);
+    memory->total_bytes = ff_add(ff_add(states, moving), memory->runtime_bytes);
+}
+
+void ff_ledger_chunks(const ff_model *model, const ff_layout *layout,
+                      const ff_memory_blocks *blocks, int64_t stage, ff_chunk_memory *chunks) {
+    for (int64_t i = 0; i < layout->vpp; i++) {
+        ff_chunk_content content;
+        ff_program_chunk(model, layout, stage, i, &content);
+        ff_ledger_chunk(model, layout, blocks, &content, &chunks[i]);
+    }
 }
 
 void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int64_t seq,
                      const ff_memory_blocks *blocks, const ff_runtime_memory *runtime,
                      int64_t stage, ff_stage_memory *memory) {
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
-    sums s = {.model = model, .layout = layout, .blocks = blocks};
-    for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
-        add_chunk(&s, stage, chunk,
-                  ff_schedule_in_flight_of_chunk(&shape, (int32_t)stage, (int32_t)chunk));
-    ff_state_bytes state = ff_state_of(layout, s.params);
-    *memory = (ff_stage_memory){
-        .weights_bytes = state.weights,
-        .gradients_bytes = state.gradients,
-        .optimizer_bytes = state.optimizer,
-        .activations_bytes = ff_add(s.kept_bytes, s.working_bytes),
-        .params = s.params,
-        .in_flight = s.in_flight,
-        .kept_bytes = s.kept_bytes,
-        .working_bytes = s.working_bytes,
-    };
-    fill_buffers(&s, seq, memory);
-    fill_runtime(model, layout, runtime, memory);
-    int64_t states = ff_add(ff_add(state.weights, state.gradients), state.optimizer);
-    int64_t moving = ff_add(memory->activations_bytes, memory->buffers_bytes);
-    memory->total_bytes = ff_add(ff_add(states, moving), memory->runtime_bytes);
+    ff_chunk_memory chunk[FF_LAYOUT_MAX_CHUNKS];
+    const ff_chunk_memory *chunks[FF_LAYOUT_MAX_CHUNKS];
+    ff_held held[FF_LAYOUT_MAX_CHUNKS];
+    ff_ledger_fixed fixed;
+    ff_ledger_chunks(model, layout, blocks, stage, chunk);
+    for (int64_t i = 0; i < layout->vpp; i++)
+        chunks[i] = &chunk[i];
+    int32_t running = ff_ledger_peak(layout, chunks, stage, held);
+    ff_ledger_fix(model, layout, runtime, chunks, &fixed);
+    ff_ledger_sum(layout->vpp, &fixed, ff_ledger_transfer_bytes(model, layout, seq), chunks, held,
+                  running, memory);
 }
 
 ff_verdict ff_ledger_verdict(int64_t peak_bytes, int64_t capacity_bytes, int64_t margin_bytes) {

@@ -21,7 +21,7 @@ static void add_state(ff_state_bytes *state, const ff_layout *layout, const ff_r
         gradients = ff_add(gradients, ff_mul(params, recipe->gathered_gradient));
     }
     int buffer = layout->zero == 1 || layout->zero == 2 ? recipe->gather_buffer : 0;
-    weights = ff_add(weights, ff_mul(ff_add(params, ff_ceil_div(params, ranks)), buffer));
+    weights = ff_add(weights, ff_mul(ff_ceil_div(params, ranks), buffer));
     state->weights = ff_add(state->weights, weights);
     state->gradients = ff_add(state->gradients, gradients);
     state->optimizer =

@@ -27,33 +27,38 @@ static void add(lines *l, const char *name, int64_t bytes) {
     l->line[l->count++] = (ff_live_tensor){name, bytes};
 }
 
-static void add_list(lines *l, const ff_layer_list *list, int64_t times) {
+/* `layers` of a list, in each microbatch held. What waits for W is one line: GEMM inputs and the
+ * output gradients that B made. */
+static void add_list(lines *l, const ff_layer_list *list, ff_held held, int64_t layers) {
+    int64_t times = ff_mul(held.kept, layers);
     for (int i = 0; i < list->tensors; i++)
         if (list->tensor[i].kept)
             add(l, list->tensor[i].name, ff_mul(ff_saved_tensor_bytes(&list->tensor[i]), times));
+    add(l, "inputs and gradients for W",
+        ff_mul3(ff_layer_waiting_bytes(list), held.waiting, layers));
 }
 
 /* The head's own tensors stand under "logits and loss". */
 static void add_ends(lines *l, const ff_model *model, const ff_layout *layout,
                      const ff_program_options *options, const ff_chunk_content *content,
-                     int64_t in_flight) {
+                     ff_held held) {
     ff_layer_shape shape = ff_program_layer_shape(layout, options, false);
     ff_layer_list list;
     if (content->embedding) {
         ff_embedding_build(model, &shape, &list);
-        add_list(l, &list, in_flight);
+        add_list(l, &list, held, 1);
     }
     if (content->head && model->mtp_layers > 0) {
         ff_mtp_build(model, &shape, &list);
-        add_list(l, &list, ff_mul(in_flight, model->mtp_layers));
+        add_list(l, &list, held, model->mtp_layers);
         ff_layer_build(model, model->mtp_kind, &shape, &list);
-        add_list(l, &list, ff_mul(in_flight, model->mtp_layers));
+        add_list(l, &list, held, model->mtp_layers);
     }
 }
 
 static void add_chunk(lines *l, const ff_model *model, const ff_layout *layout,
                       const ff_program_options *options, int64_t stage, int64_t chunk,
-                      int64_t in_flight) {
+                      ff_held held) {
     ff_chunk_content content;
     ff_layer_list list;
     ff_program_chunk(model, layout, stage, chunk, &content);
@@ -65,10 +70,10 @@ static void add_chunk(lines *l, const ff_model *model, const ff_layout *layout,
                 continue;
             ff_layer_shape shape = ff_program_layer_shape(layout, options, whole == 1);
             ff_layer_build(model, kind, &shape, &list);
-            add_list(l, &list, ff_mul(in_flight, layers));
+            add_list(l, &list, held, layers);
         }
     }
-    add_ends(l, model, layout, options, &content, in_flight);
+    add_ends(l, model, layout, options, &content, held);
 }
 
 static void add_parts(lines *l, const ff_stage_memory *memory) {
@@ -98,11 +103,18 @@ static void sort_by_bytes(lines *l) {
 int ff_ledger_tensors(const ff_model *model, const ff_layout *layout,
                       const ff_program_options *options, const ff_stage_memory *memory,
                       int64_t stage, int most, ff_live_tensor *tensors) {
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    ff_memory_blocks blocks;
+    ff_chunk_memory chunk_memory[FF_LAYOUT_MAX_CHUNKS];
+    const ff_chunk_memory *chunks[FF_LAYOUT_MAX_CHUNKS];
+    ff_held held[FF_LAYOUT_MAX_CHUNKS];
     lines l = {.count = 0};
+    ff_memory_blocks_build(model, layout, options, &blocks);
+    ff_ledger_chunks(model, layout, &blocks, stage, chunk_memory);
     for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
-        add_chunk(&l, model, layout, options, stage, chunk,
-                  ff_schedule_in_flight_of_chunk(&shape, (int32_t)stage, (int32_t)chunk));
+        chunks[chunk] = &chunk_memory[chunk];
+    ff_ledger_peak(layout, chunks, stage, held);
+    for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
+        add_chunk(&l, model, layout, options, stage, chunk, held[chunk]);
     add_parts(&l, memory);
     sort_by_bytes(&l);
     int count = l.count < most ? l.count : most;

@@ -4,7 +4,8 @@
  * head both. P_matmul: the GEMM weights among them, with the head's GEMM also where the head is
  * tied. Multi-token-prediction blocks stand in their own class and in neither total nor FLOP.
  *
- * Model FLOP a token, forward and backward (MODEL: 2 FLOP a multiply-add, backward twice forward):
+ * Model FLOP a token, forward and backward (docs/model.md A: 2 FLOP a
+ * multiply-add, backward twice forward):
  *
  *     6 * P_matmul
  *     + softmax and MLA:   12 * heads * (qk + v)/2 * mean context, a layer

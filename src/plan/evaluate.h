@@ -1,8 +1,14 @@
-/* Memory and time of a layout, from block summaries that are made once per key.
+/* Memory and time of a layout, from parts that are made once and summed often.
  *
- *     layout -> key (tp cp ep etp mbs recompute recipe, reaches) -> blocks: bytes and seconds
- *            -> every stage's ledger -> peak, verdict        (cheap: sums over stages)
- *            -> span, exposed communication, optimizer -> step
+ *     grid     tp pp cp dp ep etp order zero_group    reaches of the groups
+ *     blocks   grid's reaches, mbs, recompute, recipe   bytes and seconds of a layer, the ends
+ *     chunks   pp vpp split, recompute                 contents of chunks; stages alike are one class
+ *     pipeline blocks x chunks, microbatches           span, bubble, exposed TP, CP, EP
+ *     zero     grid x chunks, zero                     reductions, gathers, update
+ *
+ * Each level remembers what it was made for, so a search that varies the last levels fastest pays for
+ * them alone. Stages of one class differ only in what they have in flight, which never grows from
+ * stage to stage, so the first of a class is its largest.
  *
  * An evaluator belongs to one job and is not shared between threads. */
 #ifndef FF_PLAN_EVALUATE_H
@@ -33,8 +39,11 @@ typedef struct ff_estimate {
 /* Memory only; `stages` (pp entries) may be NULL. The layout is derived and legal. */
 void ff_evaluate_memory(ff_evaluator *evaluator, const ff_layout *layout, ff_estimate *estimate,
                         ff_stage_memory *stages);
-/* Time, after memory of the same layout. */
+/* Time; its memory must be what was evaluated last. */
 void ff_evaluate_time(ff_evaluator *evaluator, const ff_layout *layout, ff_estimate *estimate);
+/* No layout of the same grid and block (any vpp, split and ZeRO form) takes less time a token: the
+ * slowest stage is no faster than the mean of all, and nothing else is counted. */
+double ff_evaluate_floor_s(ff_evaluator *evaluator, const ff_layout *layout);
 /* The groups of a layout on the job's cluster. */
 void ff_evaluate_reaches(const ff_evaluator *evaluator, const ff_layout *layout,
                          ff_reaches *reaches);

@@ -183,10 +183,12 @@ static void stages_table(const ff_explained *e, ff_facts *facts) {
                                         {"total_bytes", "memory"}, {NULL, NULL}};
     ff_document_section(facts, "Stages");
     ff_document_table(facts, columns);
+    ff_schedule_shape shape = ff_schedule_shape_of(&e->layout);
     for (int64_t stage = 0; stage < e->layout.pp; stage++) {
         int layers = 0;
         for (int64_t chunk = 0; chunk < e->layout.vpp; chunk++)
-            layers += e->layout.layers_of_chunk[chunk * e->layout.pp + stage];
+            layers += e->layout.layers_of_chunk[ff_schedule_position(&shape, (int32_t)stage,
+                                                                     (int32_t)chunk)];
         ff_facts_open_record(facts, NULL);
         ff_facts_add_integer(facts, "stage", stage);
         ff_facts_add_integer(facts, "layers", layers);
@@ -249,8 +251,7 @@ void ff_explain_dp(const ff_explained *e, ff_facts *facts) {
                         (long long)e->layout.cp, e->layout.zero);
     if (count == 0)
         ff_document_say(facts, "One replica: nothing is reduced.");
-    ff_document_item(facts, "reduces over",
-                     "dp * cp = %lld ranks: CP ranks hold the same weights",
+    ff_document_item(facts, "reduces over", "dp * cp = %lld ranks: CP ranks hold the same weights",
                      (long long)(e->layout.dp * e->layout.cp));
     if (ff_model_moe_kind(&e->job->model) != NULL)
         ff_document_item(facts, "experts", "over edp = %lld", (long long)e->layout.edp);

@@ -1,4 +1,4 @@
-/* The coarse ledger of the lesson (MODEL.md H), reproduced to the digit since people learn with it.
+/* The coarse ledger of the lesson (docs/model.md H), to the digit since people learn with it.
  *
  *     static bytes, P all parameters    zero 0  16P/t             zero 1  4P/t + 12P/(dp t)
  *                                       zero 2  2P/t + 14P/(dp t) zero 3  16P/(dp t)

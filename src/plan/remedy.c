@@ -6,16 +6,16 @@
  *     larger devices              not at all: the smallest peak is known
  *     shorter sequences           half, a quarter, ... down to 256 tokens
  *
- * The walks of one answer together look at MOST_POINTS points, so that a hopeless job is answered in
- * a second or two; what was not reached is not offered. */
+ * A walk looks only where memory is least, at one sequence a microbatch and full recomputation, and
+ * all walks of an answer together at MOST_POINTS points, so that a hopeless job is answered soon.
+ * What was not reached is not offered. */
 #include "plan/remedy.h"
 
 #include "base/number.h"
-#include "rules/rules.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_POINTS = 400000, LARGEST_CLUSTER = 1 << 20, SHORTEST_SEQ = 256 };
+enum { MOST_POINTS = 60000, LARGEST_CLUSTER = 1 << 20, SHORTEST_SEQ = 256 };
 
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
@@ -27,25 +27,23 @@ typedef struct trial {
     bool fits;
 } trial;
 
-static bool try_point(void *context, const ff_point *point) {
+static bool try_point(void *context, const ff_point *point, const ff_layout *layout) {
     trial *t = context;
-    ff_layout layout;
     ff_estimate estimate;
+    (void)point;
     if (--*t->points_left <= 0)
         return false;
-    if (!ff_space_layout(&t->space, point, NULL, &layout))
-        return true;
-    ff_rule_case c = {.model = &t->job.model,
-                      .cluster = &t->job.cluster,
-                      .layout = &layout,
-                      .seq = t->job.seq,
-                      .gbs_sequences = ff_job_sequences(&t->job),
-                      .gbs_exact = t->job.gbs_exact};
-    if (!ff_rules_legal(&c))
-        return true;
-    ff_evaluate_memory(t->evaluator, &layout, &estimate, NULL);
+    ff_evaluate_memory(t->evaluator, layout, &estimate, NULL);
     t->fits = estimate.verdict != FF_TOO_BIG;
     return !t->fits;
+}
+
+/* Pins a dimension that the user leaves open. */
+static void pin(ff_space *space, ff_dimension dimension, int32_t value) {
+    if (space->choices[dimension] > 0 || !ff_space_allows(space, dimension, value))
+        return;
+    space->choices[dimension] = 1;
+    space->choice[dimension][0] = value;
 }
 
 /* Whether any layout of the changed job fits. */
@@ -54,9 +52,14 @@ static bool fits(const ff_plan_set *set, const ff_job *changed, int64_t *points_
     if (*points_left <= 0)
         return false;
     t.space.job = &t.job;
+    pin(&t.space, FF_DIM_RECOMPUTE, ff_recompute_choice_count - 1);
+    pin(&t.space, FF_DIM_MBS, 1);
     t.evaluator = ff_evaluator_create(&t.job, NULL);
+    ff_arena *scratch = ff_arena_create();
+    ff_walker walker = {.context = &t, .visit = try_point};
     if (t.evaluator != NULL)
-        ff_space_walk(&t.space, try_point, &t);
+        ff_space_walk(&t.space, scratch, &walker);
+    ff_arena_free(scratch);
     ff_evaluator_free(t.evaluator);
     return t.fits;
 }

@@ -5,6 +5,7 @@
 #include "cluster/describe.h"
 #include "plan/entry.h"
 #include "plan/lesson.h"
+#include "plan/reasons.h"
 #include "plan/remedy.h"
 #include "plan/search.h"
 #include <stdio.h>
@@ -322,7 +323,7 @@ static void search_facts(const ff_plan_set *set, double elapsed_s, ff_facts *fac
 static void full_facts(const ff_plan_set *set, ff_facts *facts) {
     view first, second;
     ff_facts_open_list(facts, "plans");
-    for (int64_t i = 0; i < set->kept; i++) {
+    for (int64_t i = 0; i < set->shown; i++) {
         view v;
         look_again(set, &set->best[i], true, &v);
         ff_facts_open_record(facts, NULL);
@@ -341,8 +342,10 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
         return;
     }
     steps_facts(set, &first, facts);
-    if (set->kept > 1)
+    if (set->shown > 1)
         against_facts(&first, &second, facts);
+    if (!set->options.without_reasons)
+        ff_reasons_facts(set, facts);
     with_room_facts(set, &first, facts);
     if (set->has_slow)
         slow_facts(set, &first, facts);

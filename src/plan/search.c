@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Up to here the best are kept in order as they come; above, all are kept and sorted. */
-enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5 };
+enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5, KEPT_FOR_REASONS = 64 };
 
 static int sign(double difference) {
     return difference < 0 ? -1 : difference > 0;
@@ -102,8 +102,8 @@ static void prefer_plain(ff_plan_set *set) {
 }
 
 static void cut_to_top(ff_plan_set *set) {
-    if (set->options.top > 0 && set->kept > set->options.top)
-        set->kept = set->options.top;
+    bool cut = set->options.top > 0 && set->kept > set->options.top;
+    set->shown = cut ? set->options.top : set->kept;
 }
 
 /* ---- contrasts ---- */
@@ -148,38 +148,29 @@ static void note_too_big(ff_plan_set *set, const ff_candidate *c) {
 /* ---- the walk ---- */
 
 /* The first is looked at again for its reason, in case all are illegal. */
-static void note_illegal(ff_plan_set *set, const ff_point *point, const ff_rule_case *c) {
+static void note_illegal(void *context, const ff_point *point, int64_t points) {
+    ff_plan_set *set = context;
     ff_layout layout;
-    set->counts.illegal++;
+    set->counts.considered += points;
+    set->counts.illegal += points;
     if (set->first_illegal != NULL)
         return;
     set->first_illegal = ff_diagnostics_create();
-    if (c == NULL)
-        ff_space_layout(&set->space, point, set->first_illegal, &layout);
-    else
-        ff_rules_check(c, set->first_illegal);
-}
-
-static bool judge(void *context, const ff_point *point) {
-    ff_plan_set *set = context;
-    ff_layout layout;
-    ff_estimate estimate;
-    ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
-    if (!ff_space_layout(&set->space, point, NULL, &layout)) {
-        note_illegal(set, point, NULL);
-        return true;
-    }
     ff_rule_case c = {.model = &set->job.model,
                       .cluster = &set->job.cluster,
                       .layout = &layout,
                       .seq = set->job.seq,
                       .gbs_sequences = ff_job_sequences(&set->job),
                       .gbs_exact = set->job.gbs_exact};
-    if (!ff_rules_legal(&c)) {
-        note_illegal(set, point, &c);
-        return true;
-    }
-    ff_evaluate_memory(set->evaluator, &layout, &estimate, NULL);
+    if (ff_space_layout(&set->space, point, set->first_illegal, &layout))
+        ff_rules_check(&c, set->first_illegal);
+}
+
+static bool judge(void *context, const ff_point *point, const ff_layout *layout) {
+    ff_plan_set *set = context;
+    ff_estimate estimate;
+    ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
+    ff_evaluate_memory(set->evaluator, layout, &estimate, NULL);
     candidate.verdict = estimate.verdict;
     candidate.peak_bytes = estimate.peak_bytes;
     if (estimate.verdict == FF_TOO_BIG) {
@@ -187,13 +178,31 @@ static bool judge(void *context, const ff_point *point) {
         note_too_big(set, &candidate);
         return true;
     }
-    ff_evaluate_time(set->evaluator, &layout, &estimate);
+    ff_evaluate_time(set->evaluator, layout, &estimate);
     candidate.s_per_token = estimate.s_per_token;
     set->counts.estimated++;
     keep(set, &candidate);
     note_slow(set, &candidate);
     note_roomy(set, &candidate);
     return true;
+}
+
+/* Skips what a bound shows to be slower than all that is kept, and than the best with room: neither
+ * list can change. Only where time decides, and once enough is kept. */
+static bool worth_entering(void *context, const ff_point *point, const ff_layout *layout,
+                           int64_t points) {
+    ff_plan_set *set = context;
+    (void)point;
+    bool bounded = !set->options.no_prune && !set->keeps_all && set->kept == set->room &&
+                   set->has_roomy && set->options.objective == FF_OBJECTIVE_TOKENS;
+    if (!bounded)
+        return true;
+    double floor_s = ff_evaluate_floor_s(set->evaluator, layout);
+    if (floor_s < set->best[set->kept - 1].s_per_token || floor_s < set->roomy.s_per_token)
+        return true;
+    set->counts.considered += points;
+    set->counts.pruned += points;
+    return false;
 }
 
 /* The first error among what was found. */
@@ -249,6 +258,8 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
     set->keeps_all =
         options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
     set->room = set->keeps_all ? 1024 : options->top;
+    if (!options->without_reasons && set->room < KEPT_FOR_REASONS)
+        set->room = KEPT_FOR_REASONS;
     set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
     return set;
 }
@@ -264,7 +275,10 @@ static ff_status search_full(ff_plan_set *set, ff_diagnostics *findings) {
     set->evaluator = ff_evaluator_create(&set->job, findings);
     if (set->evaluator == NULL)
         return FF_BUG;
-    ff_space_walk(&set->space, judge, set);
+    ff_walker walker = {.context = set, .visit = judge,
+                        .illegal = note_illegal,
+                        .enter = worth_entering};
+    ff_space_walk(&set->space, set->arena, &walker);
     rank_all(set);
     prefer_plain(set);
     cut_to_top(set);

@@ -27,7 +27,8 @@ struct ff_plan_set {
     ff_evaluator *evaluator;
     ff_search_counts counts;
     ff_candidate *best; /* by rank */
-    int64_t kept, room;
+    int64_t kept, room; /* more than are shown: rivals for the reasons */
+    int64_t shown;
     bool keeps_all; /* while searching; cut to the top at the end */
     /* Contrasts; valid when their flag is set. */
     bool has_slow, has_too_big, has_nearest, has_roomy;

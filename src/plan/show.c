@@ -48,7 +48,7 @@ static void device_rows(ff_facts *facts) {
     static const ff_column columns[] = {{"id", "device"},
                                         {"memory_bytes", "memory"},
                                         {"memory_Bps", "bandwidth"},
-                                        {"bf16_flops", "bf16"},
+                                        {"half_flops", "16 bits"},
                                         {"fp8_flops", "fp8"},
                                         {"link", "link"},
                                         {"link_Bps", "link rate"},
@@ -65,7 +65,7 @@ static void device_rows(ff_facts *facts) {
         ff_facts_add_text(facts, "id", "%s", d->name);
         ff_facts_add_integer(facts, "memory_bytes", device.memory_bytes);
         ff_facts_add_real(facts, "memory_Bps", device.memory_Bps);
-        ff_facts_add_real(facts, "bf16_flops", half);
+        ff_facts_add_real(facts, "half_flops", half);
         if (device.fp8_flops > 0)
             ff_facts_add_real(facts, "fp8_flops", device.fp8_flops);
         else

@@ -3,6 +3,7 @@
 #include "base/fact.h"
 #include "base/text.h"
 #include "plan/entry.h"
+#include "layout/keys.h"
 #include "plan/explain.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +23,20 @@ static ff_status read_shape(const char *schedule, const char *settings, ff_diagn
     ff_schedule_kind kind;
     if (!ff_schedule_find(schedule, &kind)) {
         ff_report(findings, FF0408, FF_NOWHERE, "no schedule \"%s\"", schedule);
-        ff_report_help(findings, "gpipe, 1f1b, interleaved");
+        ff_report_help(findings, "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, dualpipe, "
+                                 "dualpipe-v");
         return FF_INVALID;
     }
     join_with_commas(settings, text, sizeof text);
     if (ff_layout_parse(text, findings, &layout) != FF_OK)
         return FF_INVALID;
+    layout.schedule = kind;
     bool interleaved = kind == FF_SCHEDULE_INTERLEAVED;
     *shape = (ff_schedule_shape){.kind = kind,
                                  .stages = (int32_t)(layout.pp > 0 ? layout.pp : 4),
                                  .chunks = (int32_t)(layout.vpp > 0 ? layout.vpp
                                                      : interleaved  ? 2
-                                                                    : 1),
+                                                                    : ff_default_vpp(&layout)),
                                  .microbatches =
                                      (int32_t)(layout.microbatches > 0 ? layout.microbatches : 8)};
     return ff_schedule_check(shape, findings) == FF_OK ? FF_OK : FF_INVALID;

@@ -1,9 +1,8 @@
 #include "plan/space.h"
 
-#include "base/diagnose.h"
 #include "base/number.h"
-#include "base/text.h"
-#include <stdio.h>
+#include "layout/keys.h"
+#include "rules/rules.h"
 #include <string.h>
 
 /* From cheap to dear; core attention is offered where the kernels keep scores. */
@@ -18,213 +17,18 @@ const int ff_recompute_choice_count = sizeof ff_recompute_choices / sizeof *ff_r
 
 enum { LARGEST_MBS = 16, LARGEST_VPP = 8 };
 
-static const char *const dimension_names[FF_DIM_COUNT] = {"tp",  "pp",  "cp",        "ep", "zero",
-                                                          "mbs", "vpp", "recompute", "dp"};
+/* Dense axes from innermost out; tp is always innermost, since every layer waits for it. */
+static const ff_axis orders[][4] = {
+    {FF_AXIS_TP, FF_AXIS_CP, FF_AXIS_DP, FF_AXIS_PP},
+    {FF_AXIS_TP, FF_AXIS_DP, FF_AXIS_CP, FF_AXIS_PP},
+    {FF_AXIS_TP, FF_AXIS_CP, FF_AXIS_PP, FF_AXIS_DP},
+    {FF_AXIS_TP, FF_AXIS_PP, FF_AXIS_CP, FF_AXIS_DP},
+    {FF_AXIS_TP, FF_AXIS_DP, FF_AXIS_PP, FF_AXIS_CP},
+    {FF_AXIS_TP, FF_AXIS_PP, FF_AXIS_DP, FF_AXIS_CP},
+};
+enum { ORDERS = sizeof orders / sizeof *orders };
 
-/* ---- reading --where and --grid ---- */
-
-const char *ff_dimension_name(ff_dimension dimension) {
-    return dimension_names[dimension];
-}
-
-/* As a layout writes it. */
-static bool read_recompute(const char *text, int32_t *value) {
-    char item[128];
-    ff_layout written;
-    snprintf(item, sizeof item, "recompute=%s", text);
-    if (strchr(text, ',') != NULL || ff_layout_parse(item, NULL, &written) != FF_OK)
-        return false;
-    for (int i = 0; i < ff_recompute_choice_count; i++) {
-        const ff_recompute_choice *choice = &ff_recompute_choices[i];
-        if (choice->mode == written.recompute && choice->modules == written.recompute_modules &&
-            written.recompute_layers == 0) {
-            *value = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_value(ff_dimension dimension, const char *text, int32_t *value) {
-    int64_t count;
-    if (dimension == FF_DIM_RECOMPUTE)
-        return read_recompute(text, value);
-    if (!ff_parse_count(text, &count) || count > (1 << 20))
-        return false;
-    *value = (int32_t)count;
-    return dimension == FF_DIM_ZERO ? count <= 3 : count >= 1;
-}
-
-static bool read_dimension(const char *name, const char *option, ff_diagnostics *findings,
-                           ff_dimension *dimension) {
-    for (int i = 0; i < FF_DIM_COUNT; i++) {
-        if (strcmp(name, dimension_names[i]) == 0) {
-            *dimension = (ff_dimension)i;
-            return true;
-        }
-    }
-    int nearest = ff_nearest_word(name, dimension_names, FF_DIM_COUNT);
-    ff_report(findings, FF0403, FF_NOWHERE, "%s: unknown dimension \"%s\"", option, name);
-    if (nearest >= 0)
-        ff_report_help(findings, "did you mean \"%s\"?", dimension_names[nearest]);
-    else
-        ff_report_help(findings, "dimensions: tp pp cp ep dp zero mbs vpp recompute");
-    return false;
-}
-
-static bool is_one_of(int32_t value, const int32_t *values, int count) {
-    for (int i = 0; i < count; i++)
-        if (values[i] == value)
-            return true;
-    return false;
-}
-
-static const char *help_on_values(ff_dimension dimension, const char *word) {
-    if (strchr(word, '=') != NULL)
-        return "a blank separates dimensions: --grid \"tp=1,2 pp=1,2\"";
-    if (dimension == FF_DIM_ZERO)
-        return "0, 1, 2 or 3";
-    if (dimension == FF_DIM_RECOMPUTE)
-        return "none, selective:norm+act, selective:core, selective:mlp+norm or full";
-    return "a positive whole number, at most 1048576";
-}
-
-/* Values separated by `separator` into `values`, each once; false with a finding for the first that
- * is none. */
-static bool read_values(ff_dimension dimension, char *text, const char *separator,
-                        const char *option, ff_diagnostics *findings, int32_t *values, int *count) {
-    char *rest = NULL;
-    const char *name = dimension_names[dimension];
-    *count = 0;
-    for (char *word = strtok_r(text, separator, &rest); word != NULL;
-         word = strtok_r(NULL, separator, &rest)) {
-        int32_t value;
-        if (!read_value(dimension, word, &value)) {
-            ff_report(findings, FF0403, FF_NOWHERE, "%s: \"%s\" is no value of %s", option, word,
-                      name);
-            ff_report_help(findings, "%s", help_on_values(dimension, word));
-            return false;
-        }
-        if (is_one_of(value, values, *count))
-            continue;
-        if (*count == FF_MOST_CHOICES) {
-            ff_report(findings, FF0403, FF_NOWHERE, "%s: more than %d values of %s", option,
-                      FF_MOST_CHOICES, name);
-            return false;
-        }
-        values[(*count)++] = value;
-    }
-    if (*count == 0)
-        ff_report(findings, FF0403, FF_NOWHERE, "%s: %s has no value", option, name);
-    return *count > 0;
-}
-
-static const struct relation {
-    const char *text;
-    int relation, offset; /* `<` is at most one less */
-} relations[] = {{"<=", FF_AT_MOST, 0}, {">=", FF_AT_LEAST, 0}, {"!=", FF_IS_NONE_OF, 0},
-                 {"<", FF_AT_MOST, -1}, {">", FF_AT_LEAST, 1},  {"=", FF_IS_ONE_OF, 0}};
-
-/* A bound is one number; only = and != take several values, and those of recompute have no order. */
-static bool check_bound(const struct relation *relation, ff_diagnostics *findings,
-                        ff_condition *condition) {
-    bool is_bound = relation->relation == FF_AT_MOST || relation->relation == FF_AT_LEAST;
-    const char *name = dimension_names[condition->dimension];
-    condition->relation = relation->relation;
-    condition->value[0] += relation->offset;
-    if (!is_bound || (condition->values == 1 && condition->dimension != FF_DIM_RECOMPUTE))
-        return true;
-    if (condition->values > 1)
-        ff_report(findings, FF0403, FF_NOWHERE, "--where: %s%s is a bound and takes one value",
-                  name, relation->text);
-    else
-        ff_report(findings, FF0403, FF_NOWHERE, "--where: values of %s have no order", name);
-    ff_report_help(findings, "%s=A|B names several values", name);
-    return false;
-}
-
-static bool read_condition(char *text, ff_diagnostics *findings, ff_condition *condition) {
-    size_t name_length = strcspn(text, "<>=!");
-    for (size_t i = 0; i < sizeof relations / sizeof *relations; i++) {
-        size_t length = strlen(relations[i].text);
-        if (strncmp(text + name_length, relations[i].text, length) != 0)
-            continue;
-        char name[32];
-        ff_copy_text(name, name_length + 1 < sizeof name ? name_length + 1 : sizeof name, text);
-        return read_dimension(name, "--where", findings, &condition->dimension) &&
-               read_values(condition->dimension, text + name_length + length, "|", "--where",
-                           findings, condition->value, &condition->values) &&
-               check_bound(&relations[i], findings, condition);
-    }
-    ff_report(findings, FF0403, FF_NOWHERE, "--where: \"%s\" is no condition", text);
-    ff_report_help(findings, "for example tp=8,pp<=16,zero!=3,cp=1|2");
-    return false;
-}
-
-static void read_where(ff_space *space, char *copy, ff_diagnostics *findings) {
-    char *rest = NULL;
-    for (char *word = strtok_r(copy, ", ", &rest); word != NULL;
-         word = strtok_r(NULL, ", ", &rest)) {
-        if (space->conditions == FF_MOST_CONDITIONS) {
-            ff_report(findings, FF0403, FF_NOWHERE, "--where: more than %d conditions",
-                      FF_MOST_CONDITIONS);
-            break;
-        }
-        if (read_condition(word, findings, &space->condition[space->conditions]))
-            space->conditions++;
-    }
-}
-
-/* "tp=1,2,4 pp=1,2": a word with '=' opens a dimension, words without continue it. */
-static void read_grid(ff_space *space, char *copy, ff_diagnostics *findings) {
-    char *rest = NULL;
-    for (char *word = strtok_r(copy, " ;", &rest); word != NULL;
-         word = strtok_r(NULL, " ;", &rest)) {
-        char *equals = strchr(word, '=');
-        ff_dimension dimension;
-        if (equals == NULL) {
-            ff_report(findings, FF0403, FF_NOWHERE, "--grid: \"%s\" names no dimension", word);
-            ff_report_help(findings, "for example --grid tp=1,2,4 or --grid \"tp=1,2 pp=1,2\"");
-            continue;
-        }
-        *equals = '\0';
-        if (read_dimension(word, "--grid", findings, &dimension))
-            read_values(dimension, equals + 1, ",", "--grid", findings, space->choice[dimension],
-                        &space->choices[dimension]);
-    }
-}
-
-ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
-                        const ff_plan_options *options, ff_diagnostics *findings) {
-    int errors = ff_diagnostics_count_of(findings, FF_ERROR);
-    *space = (ff_space){.job = job};
-    if (options->where != NULL)
-        read_where(space, ff_arena_copy(arena, options->where, strlen(options->where)), findings);
-    if (options->grid != NULL)
-        read_grid(space, ff_arena_copy(arena, options->grid, strlen(options->grid)), findings);
-    return ff_diagnostics_count_of(findings, FF_ERROR) > errors ? FF_INVALID : FF_OK;
-}
-
-/* ---- walking ---- */
-
-static bool meets(const ff_condition *c, int32_t value) {
-    if (c->relation == FF_AT_MOST)
-        return value <= c->value[0];
-    if (c->relation == FF_AT_LEAST)
-        return value >= c->value[0];
-    return is_one_of(value, c->value, c->values) == (c->relation == FF_IS_ONE_OF);
-}
-
-bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value) {
-    int dps = dimension == FF_DIM_DP ? space->choices[FF_DIM_DP] : 0;
-    if (dps > 0 && !is_one_of((int32_t)value, space->choice[FF_DIM_DP], dps))
-        return false;
-    for (int i = 0; i < space->conditions; i++)
-        if (space->condition[i].dimension == dimension &&
-            !meets(&space->condition[i], (int32_t)value))
-            return false;
-    return true;
-}
+/* ---- values of a dimension ---- */
 
 typedef struct values {
     int count;
@@ -282,10 +86,13 @@ static void chunk_counts(const ff_space *space, int64_t pp, values *v) {
 
 static void expert_counts(const ff_space *space, int64_t ranks, values *v) {
     const ff_layer_kind *kind = ff_model_moe_kind(&space->job->model);
-    if (add_choices(space, FF_DIM_EP, v))
-        return;
-    int64_t most = kind == NULL ? 1 : kind->moe.experts;
-    divisors(space, FF_DIM_EP, ranks, most, v);
+    divisors(space, FF_DIM_EP, ranks, kind == NULL ? 1 : kind->moe.experts, v);
+}
+
+/* Expert tensor parallelism beyond tp would cut experts finer than everything else. */
+static void expert_tp_counts(const ff_space *space, int64_t ranks, int64_t tp, values *v) {
+    bool dense = ff_model_moe_kind(&space->job->model) == NULL;
+    divisors(space, FF_DIM_ETP, ff_gcd(ranks, tp), dense ? 1 : tp, v);
 }
 
 static int64_t largest_mbs(const ff_space *space, int64_t dp) {
@@ -295,65 +102,312 @@ static int64_t largest_mbs(const ff_space *space, int64_t dp) {
     return ff_min(LARGEST_MBS, sequences);
 }
 
-/* With dp*cp of 1 all ZeRO stages are one: the default, or another when the user bars it. */
-static void zero_stages(const ff_space *space, bool replicated, values *v) {
-    if (!replicated && space->choices[FF_DIM_ZERO] == 0 && ff_space_allows(space, FF_DIM_ZERO, 1)) {
-        numbers(space, FF_DIM_ZERO, 1, 1, v);
+/* The ring is the usual one; gathering K and V trades overlap for fewer steps; Ulysses exchanges
+ * heads. */
+static void cp_kinds(const ff_space *space, int64_t cp, values *v) {
+    static const ff_cp_kind kinds[] = {FF_CP_RING, FF_CP_ALLGATHER, FF_CP_ULYSSES};
+    if (add_choices(space, FF_DIM_CP_KIND, v))
+        return;
+    for (size_t i = 0; i < (cp > 1 ? sizeof kinds / sizeof *kinds : 1); i++)
+        add(space, FF_DIM_CP_KIND, v, (int64_t)kinds[i]);
+}
+
+/* Sequence parallelism first; experts need it. */
+static void sequence_parallel(const ff_space *space, int64_t tp, values *v) {
+    if (add_choices(space, FF_DIM_SP, v))
+        return;
+    add(space, FF_DIM_SP, v, tp > 1);
+    if (tp > 1 && ff_model_moe_kind(&space->job->model) == NULL)
+        add(space, FF_DIM_SP, v, 0);
+}
+
+/* ---- forms of ZeRO ---- */
+
+/* What the innermost loop runs over: stage, weights and group together. */
+typedef struct zero_form {
+    int32_t zero, weights, group;
+} zero_form;
+
+typedef struct zero_forms {
+    int count;
+    zero_form form[32];
+} zero_forms;
+
+static void add_form(const ff_space *space, int zero, int weights, int64_t group,
+                     zero_forms *forms) {
+    bool allowed = ff_space_allows(space, FF_DIM_ZERO, zero) &&
+                   ff_space_allows(space, FF_DIM_GROUP, group) &&
+                   (zero < 3 || ff_space_allows(space, FF_DIM_WEIGHTS, weights));
+    int room = (int)(sizeof forms->form / sizeof *forms->form);
+    if (allowed && forms->count < room)
+        forms->form[forms->count++] = (zero_form){zero, weights, (int32_t)group};
+}
+
+/* Ranks of dp*cp that share a domain, when they are some but not all of them. */
+static int64_t domain_group(const ff_space *space, const ff_layout *layout) {
+    int64_t ranks = layout->dp * layout->cp;
+    int64_t inside = space->job->cluster.domain_devices / layout->tp;
+    return inside > 1 && inside < ranks && ranks % inside == 0 ? inside : 0;
+}
+
+/* With dp*cp of 1 all stages are one: the default, or another when the user bars it. */
+static void fill_forms(const ff_space *space, const ff_layout *layout, zero_forms *forms) {
+    values stages;
+    bool replicated = layout->dp * layout->cp > 1;
+    int64_t group = replicated ? domain_group(space, layout) : 0;
+    int usual = layout->pp > 1 ? FF_ZERO3_RESIDENT : FF_ZERO3_STREAM;
+    forms->count = 0;
+    numbers(space, FF_DIM_ZERO, 0, 3, &stages);
+    if (!replicated) {
+        bool one = stages.count > 1 && stages.value[1] == 1;
+        if (stages.count > 0)
+            add_form(space, one ? 1 : stages.value[0], usual, 0, forms);
         return;
     }
-    numbers(space, FF_DIM_ZERO, 0, 3, v);
-    if (!replicated)
-        v->count = v->count > 0;
+    for (int i = 0; i < stages.count; i++) {
+        int zero = stages.value[i];
+        for (int other = 0; other < (zero == 3 ? 2 : 1); other++) {
+            int weights = other ? !usual : usual;
+            add_form(space, zero, weights, 0, forms);
+            if (group > 0 && zero > 0)
+                add_form(space, zero, weights, group, forms);
+        }
+    }
 }
+
+/* ---- layouts ---- */
+
+static ff_layout_context context_of(const ff_space *space) {
+    return (ff_layout_context){
+        .world = space->job->cluster.devices,
+        .gbs_sequences =
+            space->job->gbs_tokens == 0 ? 0 : ff_ceil_div(space->job->gbs_tokens, space->job->seq),
+        .layers = space->job->model.layers,
+    };
+}
+
+static void set_block(const ff_point *point, ff_layout *layout) {
+    const ff_recompute_choice *mode = &ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]];
+    layout->sp = point->value[FF_DIM_SP];
+    layout->cp_kind = (ff_cp_kind)point->value[FF_DIM_CP_KIND];
+    layout->ulysses = layout->cp_kind == FF_CP_ULYSSES ? layout->cp : 1;
+    layout->recompute = mode->mode;
+    layout->recompute_modules = mode->modules;
+}
+
+static void set_form(const ff_point *point, ff_layout *layout) {
+    int64_t group = point->value[FF_DIM_GROUP];
+    layout->zero = point->value[FF_DIM_ZERO];
+    layout->zero3_weights = point->value[FF_DIM_WEIGHTS];
+    layout->zero_group = group > 0 ? group : layout->dp * layout->cp;
+}
+
+static void set_grid(const ff_space *space, const ff_point *point, ff_layout *layout) {
+    ff_layout_init(layout);
+    layout->tp = point->value[FF_DIM_TP];
+    layout->pp = point->value[FF_DIM_PP];
+    layout->cp = point->value[FF_DIM_CP];
+    layout->dp = point->value[FF_DIM_DP];
+    layout->ep = point->value[FF_DIM_EP];
+    layout->etp = point->value[FF_DIM_ETP];
+    layout->mbs = point->value[FF_DIM_MBS];
+    layout->vpp = point->value[FF_DIM_VPP];
+    memcpy(layout->dense_order, orders[point->value[FF_DIM_ORDER] % ORDERS],
+           sizeof layout->dense_order);
+    ff_default_expert_order(layout->dense_order, layout->expert_order);
+    if (point->value[FF_DIM_ORDER] > 0)
+        layout->etp = 0; /* what lets both grids see the same stages */
+    if (space->job->recipe_given)
+        layout->recipe = space->job->recipe;
+}
+
+bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,
+                     ff_layout *layout) {
+    ff_layout_context context = context_of(space);
+    set_grid(space, point, layout);
+    if (ff_layout_derive(layout, &context, findings) != FF_OK)
+        return false;
+    set_block(point, layout);
+    set_form(point, layout);
+    return true;
+}
+
+/* ---- the walk ---- */
+
+/* A layout of the current grid for one mbs and vpp, and what is known of it. */
+typedef struct entry {
+    bool made, derived, legal;
+    int32_t sp, cp_kind; /* that `legal` was asked for */
+    ff_layout layout;
+} entry;
 
 typedef struct walk {
     const ff_space *space;
-    ff_point_visitor *visit;
-    void *context;
+    const ff_walker *walker;
+    entry *entries; /* [mbs][vpp] of the current grid */
+    values sizes, kinds, sps, modes, chunks;
+    zero_forms forms;
     ff_point point;
     bool stopped;
 } walk;
 
-static void walk_inner(walk *w, const values *zeros, const values *sizes, const values *chunks,
-                       const values *modes) {
+static entry *entry_of(walk *w, int size, int chunk) {
+    entry *e = &w->entries[size * w->chunks.count + chunk];
+    if (e->made)
+        return e;
+    e->made = true;
+    e->derived = ff_space_layout(w->space, &w->point, NULL, &e->layout);
+    e->sp = -1;
+    return e;
+}
+
+/* Legality depends on nothing that recomputation or ZeRO change (tests/space_test.c). */
+static bool is_legal(walk *w, entry *e) {
+    const int32_t *at = w->point.value;
+    if (!e->derived || (e->sp == at[FF_DIM_SP] && e->cp_kind == at[FF_DIM_CP_KIND]))
+        return e->derived && e->legal;
+    const ff_job *job = w->space->job;
+    ff_rule_case c = {.model = &job->model,
+                      .cluster = &job->cluster,
+                      .layout = &e->layout,
+                      .seq = job->seq,
+                      .gbs_sequences = context_of(w->space).gbs_sequences,
+                      .gbs_exact = job->gbs_exact};
+    e->legal = ff_rules_legal(&c);
+    e->sp = at[FF_DIM_SP];
+    e->cp_kind = at[FF_DIM_CP_KIND];
+    return e->legal;
+}
+
+static void walk_forms(walk *w, entry *e) {
     int32_t *at = w->point.value;
-    for (int z = 0; z < zeros->count && !w->stopped; z++) {
-        at[FF_DIM_ZERO] = zeros->value[z];
-        for (int b = 0; b < sizes->count && !w->stopped; b++) {
-            at[FF_DIM_MBS] = sizes->value[b];
-            for (int c = 0; c < chunks->count && !w->stopped; c++) {
-                at[FF_DIM_VPP] = chunks->value[c];
-                for (int r = 0; r < modes->count && !w->stopped; r++) {
-                    at[FF_DIM_RECOMPUTE] = modes->value[r];
-                    w->stopped = !w->visit(w->context, &w->point);
+    for (int i = 0; i < w->forms.count && !w->stopped; i++) {
+        at[FF_DIM_ZERO] = w->forms.form[i].zero;
+        at[FF_DIM_WEIGHTS] = w->forms.form[i].weights;
+        at[FF_DIM_GROUP] = w->forms.form[i].group;
+        set_form(&w->point, &e->layout);
+        w->stopped = !w->walker->visit(w->walker->context, &w->point, &e->layout);
+    }
+}
+
+static void walk_chunks(walk *w, int size) {
+    int32_t *at = w->point.value;
+    int64_t points = (int64_t)w->chunks.count * w->forms.count;
+    for (int c = 0; c < w->chunks.count && !w->stopped; c++) {
+        at[FF_DIM_VPP] = w->chunks.value[c];
+        at[FF_DIM_ZERO] = w->forms.form[0].zero;
+        at[FF_DIM_WEIGHTS] = w->forms.form[0].weights;
+        at[FF_DIM_GROUP] = w->forms.form[0].group;
+        entry *e = entry_of(w, size, c);
+        if (e->derived)
+            set_block(&w->point, &e->layout);
+        bool legal = is_legal(w, e);
+        if (!legal && w->walker->illegal != NULL)
+            w->walker->illegal(w->walker->context, &w->point, w->forms.count);
+        if (!legal)
+            continue;
+        if (points > 0 && w->walker->enter != NULL &&
+            !w->walker->enter(w->walker->context, &w->point, &e->layout,
+                              points - (int64_t)c * w->forms.count))
+            return;
+        points = 0; /* asked once, at the first legal one */
+        walk_forms(w, e);
+    }
+}
+
+static void walk_blocks(walk *w) {
+    int32_t *at = w->point.value;
+    for (int b = 0; b < w->sizes.count; b++) {
+        at[FF_DIM_MBS] = w->sizes.value[b];
+        for (int k = 0; k < w->kinds.count; k++) {
+            at[FF_DIM_CP_KIND] = w->kinds.value[k];
+            for (int s = 0; s < w->sps.count; s++) {
+                at[FF_DIM_SP] = w->sps.value[s];
+                for (int r = 0; r < w->modes.count && !w->stopped; r++) {
+                    at[FF_DIM_RECOMPUTE] = w->modes.value[r];
+                    walk_chunks(w, b);
                 }
             }
         }
     }
 }
 
-static void walk_rest(walk *w, int64_t dp) {
-    const ff_space *space = w->space;
-    values experts, zeros, sizes, chunks, modes;
-    int32_t *at = w->point.value;
-    at[FF_DIM_DP] = (int32_t)dp;
-    if (!ff_space_allows(space, FF_DIM_DP, dp))
+static void walk_grid(walk *w) {
+    const int32_t *at = w->point.value;
+    ff_layout sizes = {
+        .tp = at[FF_DIM_TP], .pp = at[FF_DIM_PP], .cp = at[FF_DIM_CP], .dp = at[FF_DIM_DP]};
+    fill_forms(w->space, &sizes, &w->forms);
+    if (w->forms.count == 0)
         return;
-    expert_counts(space, (int64_t)at[FF_DIM_TP] * at[FF_DIM_CP] * dp, &experts);
-    zero_stages(space, dp * at[FF_DIM_CP] > 1, &zeros);
-    powers(space, FF_DIM_MBS, largest_mbs(space, dp), &sizes);
-    chunk_counts(space, at[FF_DIM_PP], &chunks);
-    numbers(space, FF_DIM_RECOMPUTE, 0, ff_recompute_choice_count - 1, &modes);
+    for (int i = 0; i < w->sizes.count * w->chunks.count; i++)
+        w->entries[i].made = false;
+    walk_blocks(w);
+}
+
+/* Whether an order places some group on other tiers than the orders before it. */
+static bool places_anew(const ff_layout *l, const ff_cluster *cluster, int index) {
+    ff_span span[ORDERS][3];
+    for (int i = 0; i <= index; i++) {
+        const int64_t size[FF_AXIS_COUNT] = {l->tp, l->cp, l->dp, l->pp, 1, 1, 1};
+        int64_t stride[FF_AXIS_COUNT] = {0}, ranks = 1;
+        ff_mesh mesh = {.world = cluster->devices};
+        for (int place = 0; place < 4; place++) {
+            stride[orders[i][place]] = ranks;
+            ranks *= size[orders[i][place]];
+        }
+        memcpy(mesh.size, size, sizeof size);
+        memcpy(mesh.stride, stride, sizeof stride);
+        span[i][0] = ff_mesh_span(&mesh, FF_AXES(FF_AXIS_CP), cluster->domain_devices);
+        span[i][1] =
+            ff_mesh_span(&mesh, FF_AXES(FF_AXIS_DP) | FF_AXES(FF_AXIS_CP), cluster->domain_devices);
+        span[i][2] = ff_mesh_span(&mesh, FF_AXES(FF_AXIS_PP), cluster->domain_devices);
+    }
+    for (int i = 0; i < index; i++)
+        if (memcmp(span[i], span[index], sizeof span[i]) == 0)
+            return false;
+    return true;
+}
+
+static void fill_orders(const ff_space *space, const ff_layout *sizes, bool experts, values *v) {
+    if (add_choices(space, FF_DIM_ORDER, v))
+        return;
+    for (int i = 0; i < ORDERS; i++)
+        if (i == 0 || (!experts && places_anew(sizes, &space->job->cluster, i)))
+            add(space, FF_DIM_ORDER, v, i);
+}
+
+static void walk_experts(walk *w, int64_t dp) {
+    const ff_space *space = w->space;
+    values experts, expert_tps, placements;
+    int32_t *at = w->point.value;
+    ff_layout sizes = {.tp = at[FF_DIM_TP], .pp = at[FF_DIM_PP], .cp = at[FF_DIM_CP], .dp = dp};
+    int64_t ranks = sizes.tp * sizes.cp * dp;
+    at[FF_DIM_DP] = (int32_t)dp;
+    powers(space, FF_DIM_MBS, largest_mbs(space, dp), &w->sizes);
+    chunk_counts(space, sizes.pp, &w->chunks);
+    cp_kinds(space, sizes.cp, &w->kinds);
+    sequence_parallel(space, sizes.tp, &w->sps);
+    numbers(space, FF_DIM_RECOMPUTE, 0, ff_recompute_choice_count - 1, &w->modes);
+    expert_counts(space, ranks, &experts);
     for (int e = 0; e < experts.count && !w->stopped; e++) {
         at[FF_DIM_EP] = experts.value[e];
-        walk_inner(w, &zeros, &sizes, &chunks, &modes);
+        expert_tp_counts(space, ranks / ff_min(ranks, experts.value[e]), sizes.tp, &expert_tps);
+        fill_orders(space, &sizes, ff_model_moe_kind(&space->job->model) != NULL, &placements);
+        for (int t = 0; t < expert_tps.count; t++) {
+            at[FF_DIM_ETP] = expert_tps.value[t];
+            for (int o = 0; o < placements.count && !w->stopped; o++) {
+                at[FF_DIM_ORDER] = placements.value[o];
+                walk_grid(w);
+            }
+        }
     }
 }
 
-void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context) {
-    walk w = {.space = space, .visit = visit, .context = context};
+void ff_space_walk(const ff_space *space, ff_arena *arena, const ff_walker *walker) {
+    walk w = {.space = space, .walker = walker};
     int64_t devices = space->job->cluster.devices;
     values tps, pps, cps;
+    w.entries = FF_ARENA_ARRAY(arena, FF_MOST_CHOICES * FF_MOST_CHOICES, entry);
     divisors(space, FF_DIM_TP, devices, devices, &tps);
     divisors(space, FF_DIM_PP, devices, space->job->model.layers, &pps);
     divisors(space, FF_DIM_CP, devices, devices, &cps);
@@ -361,38 +415,14 @@ void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context
         for (int p = 0; p < pps.count; p++) {
             for (int c = 0; c < cps.count && !w.stopped; c++) {
                 int64_t ranks = ff_mul3(tps.value[t], pps.value[p], cps.value[c]);
-                if (ranks > devices || devices % ranks != 0)
+                if (ranks > devices || devices % ranks != 0 ||
+                    !ff_space_allows(space, FF_DIM_DP, devices / ranks))
                     continue;
                 w.point.value[FF_DIM_TP] = tps.value[t];
                 w.point.value[FF_DIM_PP] = pps.value[p];
                 w.point.value[FF_DIM_CP] = cps.value[c];
-                walk_rest(&w, devices / ranks);
+                walk_experts(&w, devices / ranks);
             }
         }
     }
-}
-
-bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,
-                     ff_layout *layout) {
-    const ff_recompute_choice *mode = &ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]];
-    ff_layout_init(layout);
-    layout->tp = point->value[FF_DIM_TP];
-    layout->pp = point->value[FF_DIM_PP];
-    layout->cp = point->value[FF_DIM_CP];
-    layout->dp = point->value[FF_DIM_DP];
-    layout->ep = point->value[FF_DIM_EP];
-    layout->zero = point->value[FF_DIM_ZERO];
-    layout->mbs = point->value[FF_DIM_MBS];
-    layout->vpp = point->value[FF_DIM_VPP];
-    layout->recompute = mode->mode;
-    layout->recompute_modules = mode->modules;
-    if (space->job->recipe_given)
-        layout->recipe = space->job->recipe;
-    ff_layout_context context = {
-        .world = space->job->cluster.devices,
-        .gbs_sequences =
-            space->job->gbs_tokens == 0 ? 0 : ff_ceil_div(space->job->gbs_tokens, space->job->seq),
-        .layers = space->job->model.layers,
-    };
-    return ff_layout_derive(layout, &context, findings) == FF_OK;
 }

@@ -1,15 +1,19 @@
 /* The space of layouts: which values each dimension takes, which of them the user allows, and a
- * layout from a point of it.
+ * walk over the layouts that are legal.
  *
- *     for tp, pp, cp  (tp*pp*cp divides the devices; dp is the rest)
- *       for ep  (divides tp*cp*dp)
- *         for zero, mbs, vpp, recompute                          a point
+ *     for tp, pp, cp        tp*pp*cp divides the devices; dp is the rest          grid
+ *       for ep, etp, order  orders that assign other tiers to some group
+ *         for mbs, cp_kind, sp, recompute                                         block
+ *           for vpp
+ *             for zero, weights, group                                            point
  *
- * The order of the loops is the order of ties: what comes first wins. */
+ * The order of the loops is the order of ties: what comes first wins. Layouts are built once a grid
+ * and changed in place, so that a point costs only what it changes. */
 #ifndef FF_PLAN_SPACE_H
 #define FF_PLAN_SPACE_H
 
 #include "base/arena.h"
+#include "base/diagnose.h"
 #include "fivefold/plan.h"
 
 typedef enum ff_dimension {
@@ -17,11 +21,17 @@ typedef enum ff_dimension {
     FF_DIM_PP,
     FF_DIM_CP,
     FF_DIM_EP,
-    FF_DIM_ZERO,
+    FF_DIM_ETP,
+    FF_DIM_ORDER, /* index into the orders, see ff_space_order */
     FF_DIM_MBS,
-    FF_DIM_VPP,
+    FF_DIM_CP_KIND, /* ff_cp_kind */
+    FF_DIM_SP,
     FF_DIM_RECOMPUTE, /* index into ff_recompute_choices */
-    FF_DIM_DP,        /* derived: --grid and --where only filter it */
+    FF_DIM_VPP,
+    FF_DIM_ZERO,
+    FF_DIM_WEIGHTS, /* ff_zero3_weights; of zero 3 only */
+    FF_DIM_GROUP,   /* zero_group: 0 all ranks, else their number */
+    FF_DIM_DP,      /* derived: --grid and --where only filter it */
     FF_DIM_COUNT
 } ff_dimension;
 
@@ -56,18 +66,26 @@ typedef struct ff_space {
     ff_condition condition[FF_MOST_CONDITIONS];
 } ff_space;
 
-/* Reads --grid and --where; the arena is for scratch. */
+/* Reads --grid and --where (conditions.c); the arena is for scratch. */
 ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
                         const ff_plan_options *options, ff_diagnostics *findings);
-
-/* Visits every point that the conditions allow, in order; stops when `visit` returns false. */
-typedef bool ff_point_visitor(void *context, const ff_point *point);
-void ff_space_walk(const ff_space *space, ff_point_visitor *visit, void *context);
-
 /* Whether --where (and --grid, for dp, which is derived) allow a value. */
 bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value);
 /* The dimension's name: "tp". */
 const char *ff_dimension_name(ff_dimension dimension);
+
+/* What a walk calls. */
+typedef struct ff_walker {
+    void *context;
+    /* A legal layout; false stops the walk. */
+    bool (*visit)(void *context, const ff_point *point, const ff_layout *layout);
+    /* `points` from this one on are illegal for one reason. May be NULL. */
+    void (*illegal)(void *context, const ff_point *point, int64_t points);
+    /* Before `points` points of one grid and block, on the first one's layout: false skips them.
+     * May be NULL. */
+    bool (*enter)(void *context, const ff_point *point, const ff_layout *layout, int64_t points);
+} ff_walker;
+void ff_space_walk(const ff_space *space, ff_arena *arena, const ff_walker *walker);
 
 /* The derived layout of a point; false with findings (a list, or NULL) when it cannot be derived. */
 bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,

@@ -1,7 +1,7 @@
 /* The program's summary: calls and bytes of every collective of a step, without the list.
  *
  * Lists of layers count once a microbatch, the data-parallel rows (sync.c) as their moment says,
- * transfers by the chunks that are not at the model's ends.
+ * transfers by what the schedule sends.
  * Invariant: entry by entry what a walk of the list counts (tests/program_test.c). */
 #include "program/internal.h"
 
@@ -71,9 +71,10 @@ static void count_slices(tally *t, const ff_sync *s, int64_t total, int64_t time
     count_sync_of(t, s, total - even * (slices - 1), times, expert);
 }
 
-static void count_sync(tally *t, const ff_sync *s, const ff_chunk_content *content) {
+static void count_sync(tally *t, const ff_sync *s, const ff_chunk_content *content,
+                       int64_t microbatches) {
     const ff_program *p = t->program;
-    int64_t times = s->each_microbatch ? p->layout->microbatches : 1;
+    int64_t times = s->each_microbatch ? microbatches : 1;
     if (!s->by_layer) {
         ff_shard_params all = program_chunk_params(p, content);
         count_slices(t, s, all.dense, times, false);
@@ -90,14 +91,16 @@ static void count_sync(tally *t, const ff_sync *s, const ff_chunk_content *conte
 
 static void count_chunk(tally *t, int64_t stage, int64_t chunk) {
     const ff_program *p = t->program;
-    int64_t m = p->layout->microbatches;
+    ff_schedule_shape shape = ff_schedule_shape_of(p->layout);
+    int32_t first, m;
     ff_chunk_content content;
     ff_sync syncs[FF_MOST_SYNCS];
+    ff_schedule_chunk_microbatches(&shape, (int32_t)chunk, &first, &m);
     ff_program_chunk(p->model, p->layout, stage, chunk, &content);
     for (int kind = 0; kind < p->model->kinds; kind++) {
         int recomputed = content.recomputed_of_kind[kind];
-        count_list(t, p->layer[kind][1], m * recomputed);
-        count_list(t, p->layer[kind][0], m * (content.of_kind[kind] - recomputed));
+        count_list(t, p->layer[kind][1], (int64_t)m * recomputed);
+        count_list(t, p->layer[kind][0], (int64_t)m * (content.of_kind[kind] - recomputed));
     }
     if (content.embedding)
         count_list(t, p->embedding, m);
@@ -109,23 +112,17 @@ static void count_chunk(tally *t, int64_t stage, int64_t chunk) {
     }
     int count = ff_program_syncs(p->model, p->layout, syncs);
     for (int i = 0; i < count; i++)
-        count_sync(t, &syncs[i], &content);
+        count_sync(t, &syncs[i], &content, m);
 }
 
-/* Every chunk sends its activations on, but the model's last; every chunk sends its gradient back,
- * but the model's first; none is sent to oneself. */
 static void count_transfers(tally *t, int64_t stage) {
     const ff_program *p = t->program;
-    const ff_layout *layout = p->layout;
-    if (layout->pp == 1)
-        return;
-    ff_operator forward = ff_program_transfer(p->model, layout, p->options.seq, false);
-    ff_operator backward = ff_program_transfer(p->model, layout, p->options.seq, true);
-    int64_t last = stage == layout->pp - 1, first = stage == 0;
-    t->entries = ff_count_operator(&forward, layout->microbatches * (layout->vpp - last), t->counts,
-                                   t->entries);
-    t->entries = ff_count_operator(&backward, layout->microbatches * (layout->vpp - first),
-                                   t->counts, t->entries);
+    ff_schedule_shape shape = ff_schedule_shape_of(p->layout);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        ff_operator op = ff_program_transfer(p->model, p->layout, p->options.seq, gradient == 1);
+        int64_t times = ff_schedule_sends_of(&shape, (int32_t)stage, gradient == 1);
+        t->entries = ff_count_operator(&op, times, t->counts, t->entries);
+    }
 }
 
 int ff_program_counts(const ff_program *program, int64_t stage, ff_count *counts) {

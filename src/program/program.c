@@ -96,7 +96,8 @@ ff_shard_params program_embedding_params(const ff_program *p) {
 }
 
 ff_shard_params program_head_params(const ff_program *p) {
-    ff_shard_params head = ff_last_shard_params(p->model, p->layout->tp, p->layout->pp > 1);
+    ff_shard_params head =
+        ff_last_shard_params(p->model, p->layout->tp, ff_program_copies_embedding(p->layout));
     ff_shard_params mtp =
         ff_mtp_shard_params(p->model, p->layout->tp, p->layout->ep, p->layout->etp);
     head.dense = ff_add(head.dense, mtp.dense);

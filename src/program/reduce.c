@@ -1,5 +1,5 @@
 /* The program's communication outside the layers, as operators: data-parallel actions, the step's
- * end and pipeline transfers. What each is for stands in sync.c's table and MODEL.md C. */
+ * end and pipeline transfers. What each is for stands in sync.c's table and docs/model.md C. */
 #include "fivefold/program.h"
 
 #include "base/number.h"
@@ -59,15 +59,32 @@ static ff_operator step_reduction(const char *name, ff_axes group, int64_t ranks
                          .behind = -1};
 }
 
+/* Stages i and p-1-i of dualpipe hold the same weights: what each rank has left of their gradients
+ * after data parallelism is summed over the two. */
+static ff_operator copies_reduction(const ff_model *model, const ff_layout *layout, int64_t stage) {
+    const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
+    ff_shard_params params = ff_program_stage_params(model, layout, stage);
+    bool shards = layout->zero > 0;
+    int64_t dense = ff_ceil_div(params.dense, shards ? ff_dense_shard_ranks(layout) : 1);
+    int64_t expert = ff_ceil_div(params.expert, shards ? ff_expert_shard_ranks(layout) : 1);
+    ff_operator op = step_reduction("weight copies", FF_AXES(FF_AXIS_PP), 2, ff_add(dense, expert),
+                                    recipe->gradient);
+    op.outer = true;
+    return op;
+}
+
 int ff_program_step_operators(const ff_model *model, const ff_layout *layout, int64_t stage,
                               int64_t replicated_params, ff_operator *ops) {
     const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
     int count = 0;
     bool at_end = stage == 0 || stage == layout->pp - 1;
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
     if (layout->tp > 1 && layout->sp == 1 && replicated_params > 0)
         ops[count++] = step_reduction("replicated gradients", FF_AXES(FF_AXIS_TP), layout->tp,
                                       replicated_params, recipe->gradient);
-    if (ff_needs_embedding_copy(model) && layout->pp > 1 && at_end) {
+    if (ff_schedule_copies(&shape) > 1)
+        ops[count++] = copies_reduction(model, layout, stage);
+    if (ff_needs_embedding_copy(model) && ff_program_copies_embedding(layout) && at_end) {
         int64_t rows = ff_padded_vocab(model->vocab, layout->tp) / layout->tp;
         ops[count] = step_reduction("embedding copies", FF_AXES(FF_AXIS_PP), 2,
                                     ff_mul(rows, model->embedding_width), recipe->gradient);

@@ -1,7 +1,7 @@
 /* What each stage holds: layers by chunk, embedding and head, and the weights of one rank.
  *
  *     model chunks   0 1 2 3 4 5 6 7        pp 4, vpp 2
- *     stage          0 1 2 3 0 1 2 3        stage s holds chunks s, s+p, ...
+ *     stage          0 1 2 3 0 1 2 3        where chunks lie is the schedule's
  *
  * The embedding is in the first chunk of the model, final norm, MTP blocks and head in the last. Of
  * `recompute=full:N` the first N layers of a stage, in model order, are recomputed. */
@@ -17,11 +17,25 @@ static int first_layer_of(const ff_layout *layout, int64_t model_chunk) {
     return first;
 }
 
+static int64_t position_of(const ff_layout *layout, int64_t stage, int64_t chunk) {
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    return ff_schedule_position(&shape, (int32_t)stage, (int32_t)chunk);
+}
+
+/* With pp > 1 tied weights lie twice, unless one stage holds both ends of the model. */
+bool ff_program_copies_embedding(const ff_layout *layout) {
+    int64_t chunks = ff_layout_model_chunks(layout);
+    for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
+        if (position_of(layout, 0, chunk) == chunks - 1)
+            return false;
+    return true;
+}
+
 /* Layers of the stage in its chunks before this one. */
 static int64_t layers_before(const ff_layout *layout, int64_t stage, int64_t chunk) {
     int64_t before = 0;
     for (int64_t j = 0; j < chunk; j++)
-        before += layout->layers_of_chunk[j * layout->pp + stage];
+        before += layout->layers_of_chunk[position_of(layout, stage, j)];
     return before;
 }
 
@@ -37,12 +51,12 @@ static int64_t recomputed_in(const ff_layout *layout, int64_t stage, int64_t chu
 
 void ff_program_chunk(const ff_model *model, const ff_layout *layout, int64_t stage, int64_t chunk,
                       ff_chunk_content *content) {
-    int64_t model_chunk = chunk * layout->pp + stage;
+    int64_t model_chunk = position_of(layout, stage, chunk);
     *content = (ff_chunk_content){
         .first_layer = first_layer_of(layout, model_chunk),
         .layers = layout->layers_of_chunk[model_chunk],
         .embedding = model_chunk == 0,
-        .head = model_chunk == layout->pp * layout->vpp - 1,
+        .head = model_chunk == ff_layout_model_chunks(layout) - 1,
     };
     int64_t recomputed = recomputed_in(layout, stage, chunk, content->layers);
     for (int i = 0; i < content->layers; i++) {
@@ -71,7 +85,9 @@ ff_shard_params ff_program_stage_params(const ff_model *model, const ff_layout *
         if (content.embedding)
             add_params(&sum, ff_first_shard_params(model, layout->tp), 1);
         if (content.head) {
-            add_params(&sum, ff_last_shard_params(model, layout->tp, layout->pp > 1), 1);
+            add_params(&sum,
+                       ff_last_shard_params(model, layout->tp, ff_program_copies_embedding(layout)),
+                       1);
             add_params(&sum, ff_mtp_shard_params(model, layout->tp, layout->ep, layout->etp), 1);
         }
     }

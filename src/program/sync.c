@@ -13,8 +13,8 @@
  * Choice where frameworks differ: ZeRO-2 reduce-scatters in every microbatch (DeepSpeed: (m+1)*P a
  * step), since holding full gradients until the last one would need ZeRO-1's memory. Dense weights
  * reduce over dp*cp (CP ranks hold the same weights), experts over edp; with a smaller zero_group
- * (HSDP) the shards are all-reduced over the groups besides. Sources: MODEL.md C and D; Rajbhandari
- * 2019 (1910.02054); Zhao 2023 (2304.11277). */
+ * (HSDP) the shards are all-reduced over the groups besides. Sources: docs/model.md C and D;
+ * Rajbhandari 2019 (1910.02054); Zhao 2023 (2304.11277). */
 #include "fivefold/program.h"
 
 #include "base/number.h"

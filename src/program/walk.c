@@ -2,6 +2,7 @@
  *
  *     action F   [gather] embedding, ([gather] layer) ..., [gather] head, MTP blocks
  *     action B   MTP blocks, head, ([gather] recompute, B, W of a layer [reduce]) ..., embedding
+ *                (split: the same without W, and later an action W with the W and [reduce] alone)
  *     the end    reductions over TP and PP, gradient norm, optimizer, [gather]
  *
  * Units are gathered and reduced as they come (ZeRO-3). Otherwise buckets cut a chunk's weights
@@ -28,25 +29,29 @@ static void emit(walk *w, const ff_operator *op, int layer) {
     w->visit(w->context, &event);
 }
 
-/* Forward, or all that backward does: what is recomputed first. */
+/* Forward, or what the action's part of backward does: what is recomputed first. */
 static void emit_phase(walk *w, const ff_layer_list *list, bool forward, int layer) {
+    bool input = w->action->kind != FF_ACTION_BACKWARD_WEIGHT;
+    bool weight = w->action->kind != FF_ACTION_BACKWARD_INPUT;
+    ff_phase first = forward ? FF_PHASE_FORWARD : FF_PHASE_RECOMPUTE;
     for (int i = 0; i < list->operators; i++)
-        if (list->op[i].phase == (forward ? FF_PHASE_FORWARD : FF_PHASE_RECOMPUTE))
+        if (list->op[i].phase == first && input)
             emit(w, &list->op[i], layer);
     if (forward)
         return;
     for (int i = 0; i < list->operators; i++)
-        if (list->op[i].phase == FF_PHASE_BACKWARD || list->op[i].phase == FF_PHASE_WEIGHT)
+        if ((list->op[i].phase == FF_PHASE_BACKWARD && input) ||
+            (list->op[i].phase == FF_PHASE_WEIGHT && weight))
             emit(w, &list->op[i], layer);
 }
 
 static bool due(const walk *w, const ff_sync *sync) {
     if (sync->each_microbatch)
         return true;
-    int32_t microbatch = w->action->microbatch;
-    return sync->moment == FF_SYNC_BEFORE_FORWARD
-               ? microbatch == 0
-               : microbatch == (int32_t)w->program->layout->microbatches - 1;
+    ff_schedule_shape shape = ff_schedule_shape_of(w->program->layout);
+    int32_t microbatch = w->action->microbatch, first, count;
+    ff_schedule_chunk_microbatches(&shape, w->action->chunk, &first, &count);
+    return microbatch == (sync->moment == FF_SYNC_BEFORE_FORWARD ? first : first + count - 1);
 }
 
 static void sync_unit(walk *w, ff_sync_moment moment, ff_shard_params unit, int layer) {
@@ -87,7 +92,16 @@ static void sync_buckets(walk *w, ff_sync_moment moment, ff_shard_params before,
     }
 }
 
+/* Before the unit's backward that needs its weights. */
+static void enter_unit(walk *w, ff_shard_params unit, int layer) {
+    if (w->action->kind != FF_ACTION_BACKWARD_WEIGHT)
+        sync_unit(w, FF_SYNC_BEFORE_BACKWARD, unit, layer);
+}
+
+/* Its gradients are complete, unless their part is still to come. */
 static void pass_unit(walk *w, ff_shard_params unit, int layer) {
+    if (w->action->kind == FF_ACTION_BACKWARD_INPUT)
+        return;
     ff_shard_params before = w->passed;
     w->passed.dense = ff_add(before.dense, unit.dense);
     w->passed.expert = ff_add(before.expert, unit.expert);
@@ -136,7 +150,7 @@ static void walk_backward(walk *w) {
     const ff_program *p = w->program;
     w->passed = (ff_shard_params){0};
     if (w->content.head) {
-        sync_unit(w, FF_SYNC_BEFORE_BACKWARD, program_head_params(p), -1);
+        enter_unit(w, program_head_params(p), -1);
         walk_mtp(w, false);
         emit_phase(w, p->head, false, -1);
         pass_unit(w, program_head_params(p), -1);
@@ -144,12 +158,12 @@ static void walk_backward(walk *w) {
     for (int i = w->content.layers - 1; i >= 0; i--) {
         int layer = w->content.first_layer + i;
         ff_shard_params unit = program_layer_params(p, p->model->layer_kind[layer]);
-        sync_unit(w, FF_SYNC_BEFORE_BACKWARD, unit, layer);
+        enter_unit(w, unit, layer);
         emit_phase(w, list_of_layer(w, i), false, layer);
         pass_unit(w, unit, layer);
     }
     if (w->content.embedding) {
-        sync_unit(w, FF_SYNC_BEFORE_BACKWARD, program_embedding_params(p), -1);
+        enter_unit(w, program_embedding_params(p), -1);
         emit_phase(w, p->embedding, false, -1);
         pass_unit(w, program_embedding_params(p), -1);
     }
@@ -175,6 +189,8 @@ static void walk_action(walk *w) {
         walk_forward(w);
         break;
     case FF_ACTION_BACKWARD:
+    case FF_ACTION_BACKWARD_INPUT:
+    case FF_ACTION_BACKWARD_WEIGHT:
         walk_backward(w);
         break;
     case FF_ACTION_SEND_ACTIVATION:

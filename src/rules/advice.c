@@ -1,5 +1,5 @@
-/* Rules on layouts that run but are unwise or wasteful (MODEL.md I). They never stop a search: what
- * they warn of is priced. */
+/* Rules on layouts that run but are unwise or wasteful (docs/model.md I). They never stop a
+ * search: what they warn of is priced. */
 #include "rules/table.h"
 
 #include "base/number.h"

@@ -89,13 +89,13 @@ static void width_say(const ff_rule_case *c, ff_place where, ff_diagnostics *fin
 /* ---- layers ---- */
 
 static bool chunks_violated(const ff_rule_case *c) {
-    return ff_mul(c->layout->pp, c->layout->vpp) > c->model->layers;
+    return ff_layout_model_chunks(c->layout) > c->model->layers;
 }
 
 static void chunks_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findings) {
     ff_report(findings, FF0213, where, "pp %lld x vpp %lld is %lld chunks for %d layers",
               (long long)c->layout->pp, (long long)c->layout->vpp,
-              (long long)ff_mul(c->layout->pp, c->layout->vpp), c->model->layers);
+              (long long)ff_layout_model_chunks(c->layout), c->model->layers);
 }
 
 /* ---- Ulysses ---- */

@@ -1,13 +1,14 @@
 /* Draws a schedule as characters: one line a stage, time to the right, backward twice as long as
- * forward, nothing else taking time.
+ * forward (split: its two parts as long as forward each), nothing else taking time.
  *
  *     stage 0  0 1 2 3 · · · · · 0━━   1━━
  *
  * A forward is the bare number of its microbatch, a backward the number with a tail; a chunk has
- * its own alphabet (0-9, a-j, A-J, ...), so that all chunks of a stage fit on its line. A unit of
- * time is three, two or one column wide, the widest that fits; only the widest has room for numbers
- * above 9, the others show the last digit. What does not fit even then is cut, and ends in "...".
- */
+ * its own alphabet (0-9, a-j, A-J, ...), so that all chunks of a stage fit on its line. An input
+ * gradient is the number in a circle, a weight gradient a shade: its order is that of the circles.
+ * A unit of time is three, two or one column wide, the widest that fits; only the widest has room
+ * for numbers above 9, the others show the last digit. What does not fit even then is cut, and ends
+ * in "...". */
 #include "schedule/run.h"
 
 #include "base/text.h"
@@ -18,6 +19,11 @@ enum { FORWARD_UNITS = 1, BACKWARD_UNITS = 2, WIDEST_UNIT = 3, LEAST_COLUMNS = 2
 static const char *const alphabets[] = {"0123456789", "abcdefghij", "ABCDEFGHIJ", "klmnopqrst",
                                         "KLMNOPQRST"};
 enum { ALPHABETS = sizeof alphabets / sizeof *alphabets };
+
+/* Kinds that split backward have at most two chunks. */
+static const char *const circles[2][10] = {{"⓪", "①", "②", "③", "④", "⑤", "⑥", "⑦", "⑧", "⑨"},
+                                           {"ⓐ", "ⓑ", "ⓒ", "ⓓ", "ⓔ", "ⓕ", "ⓖ", "ⓗ", "ⓘ", "ⓙ"}};
+static const char *const shades[2] = {"░", "▒"};
 
 typedef struct canvas {
     const ff_schedule *schedule;
@@ -49,24 +55,36 @@ static void choose_unit(canvas *drawing) {
     drawing->numbers = wide;
 }
 
-/* One computation: its microbatch, then a tail or blanks up to its end. */
-static void append_cell(const canvas *drawing, const ff_action *action, ff_text *line) {
-    bool forward = action->kind == FF_ACTION_FORWARD;
-    int columns = drawing->unit * (forward ? FORWARD_UNITS : BACKWARD_UNITS);
-    int blanks = drawing->unit > 1 ? 1 : 0;
+static int units_of(const ff_action *action) {
+    return action->kind == FF_ACTION_BACKWARD ? BACKWARD_UNITS : FORWARD_UNITS;
+}
+
+/* What names a computation; returns its columns. */
+static int append_name(const canvas *drawing, const ff_action *action, ff_text *line) {
     size_t before = line->length;
-    if (drawing->numbers && drawing->schedule->shape.chunks == 1)
+    if (action->kind == FF_ACTION_BACKWARD_WEIGHT)
+        ff_text_append(line, shades[action->chunk % 2]);
+    else if (action->kind == FF_ACTION_BACKWARD_INPUT)
+        ff_text_append(line, circles[action->chunk % 2][action->microbatch % 10]);
+    else if (drawing->numbers && drawing->schedule->shape.chunks == 1)
         ff_text_printf(line, "%d", action->microbatch);
     else
         ff_text_append_bytes(line, &alphabets[action->chunk % ALPHABETS][action->microbatch % 10],
                              1);
-    int rest = columns - (int)(line->length - before);
-    if (forward) {
-        ff_text_repeat(line, ' ', rest);
-        return;
-    }
+    bool plain = action->kind == FF_ACTION_FORWARD || action->kind == FF_ACTION_BACKWARD;
+    return plain ? (int)(line->length - before) : 1;
+}
+
+/* One computation: its name, then a tail or blanks up to its end. */
+static void append_cell(const canvas *drawing, const ff_action *action, ff_text *line) {
+    static const char *const tails[] = {[FF_ACTION_FORWARD] = " ",
+                                        [FF_ACTION_BACKWARD] = "━",
+                                        [FF_ACTION_BACKWARD_INPUT] = " ",
+                                        [FF_ACTION_BACKWARD_WEIGHT] = " "};
+    int rest = drawing->unit * units_of(action) - append_name(drawing, action, line);
+    int blanks = drawing->unit > 1 && rest > 0 ? 1 : 0;
     for (int i = 0; i < rest - blanks; i++)
-        ff_text_append(line, "━");
+        ff_text_append(line, tails[action->kind]);
     ff_text_repeat(line, ' ', blanks);
 }
 
@@ -105,12 +123,12 @@ static void draw_stage(const canvas *drawing, int32_t stage, ff_text *text) {
     int64_t now = 0;
     for (int64_t i = schedule->first[stage]; i < schedule->first[stage + 1]; i++) {
         const ff_action *action = &schedule->actions[i];
-        if (action->kind != FF_ACTION_FORWARD && action->kind != FF_ACTION_BACKWARD)
+        if (!ff_action_computes(action->kind))
             continue;
         int64_t start = (int64_t)drawing->run->start_s[i];
         append_idle(drawing, start - now, &line);
         append_cell(drawing, action, &line);
-        now = start + (action->kind == FF_ACTION_FORWARD ? FORWARD_UNITS : BACKWARD_UNITS);
+        now = start + units_of(action);
         if (now * drawing->unit > drawing->cell_columns)
             break; /* the rest is cut anyway */
     }
@@ -124,10 +142,23 @@ static void draw_stage(const canvas *drawing, int32_t stage, ff_text *text) {
     ff_text_free(&line);
 }
 
+static bool has_kind(const ff_schedule *schedule, ff_action_kind kind) {
+    int64_t count;
+    const ff_action *actions = ff_schedule_actions(schedule, 0, &count);
+    for (int64_t i = 0; i < count; i++)
+        if (actions[i].kind == kind)
+            return true;
+    return false;
+}
+
 static void append_legend(const canvas *drawing, ff_text *text) {
     const ff_schedule_shape *shape = &drawing->schedule->shape;
-    ff_text_printf(text, "\n%-*s%s forward   %s backward   · waits   (time runs right)\n",
-                   drawing->label_columns, "", "0", drawing->unit > 1 ? "0━━" : "0━");
+    ff_text_printf(text, "\n%-*s0 forward", drawing->label_columns, "");
+    if (has_kind(drawing->schedule, FF_ACTION_BACKWARD))
+        ff_text_printf(text, "   %s backward", drawing->unit > 1 ? "0━━" : "0━");
+    if (has_kind(drawing->schedule, FF_ACTION_BACKWARD_INPUT))
+        ff_text_append(text, "   ⓪ input gradient   ░ weight gradient");
+    ff_text_append(text, "   · waits   (time runs right)\n");
     if (!drawing->numbers)
         ff_text_printf(text, "%-*smicrobatches by their last digit\n", drawing->label_columns, "");
     if (shape->chunks == 1)
@@ -148,7 +179,7 @@ static ff_run unit_run(const ff_schedule *schedule) {
         forward[i] = FORWARD_UNITS;
         backward[i] = BACKWARD_UNITS;
     }
-    ff_run run = ff_schedule_run(schedule, &(ff_run_times){forward, backward, 0});
+    ff_run run = ff_schedule_run(schedule, &(ff_run_times){forward, backward, forward, 0});
     ff_arena_free(arena);
     return run;
 }

@@ -23,8 +23,8 @@ static int64_t warmup(const ff_schedule_shape *shape, int32_t stage) {
     return shape->microbatches;
 }
 
-static double bubble_ratio(const ff_schedule_shape *shape) {
-    return (double)(shape->stages - 1) / shape->microbatches;
+static double bubble(const ff_schedule_shape *shape, double f, double b, double w) {
+    return (shape->stages - 1) * (f + b + w);
 }
 
 static double flow_shop_s(const double *stage_s, int32_t stages, int32_t jobs) {
@@ -36,11 +36,10 @@ static double flow_shop_s(const double *stage_s, int32_t stages, int32_t jobs) {
     return sum_s + (jobs - 1) * slowest_s;
 }
 
-static double span_estimate(const ff_schedule_shape *shape, const double *stage_forward_s,
-                            const double *stage_backward_s, double transfer_s) {
-    return flow_shop_s(stage_forward_s, shape->stages, shape->microbatches) +
-           flow_shop_s(stage_backward_s, shape->stages, shape->microbatches) +
-           2.0 * (shape->stages - 1) * transfer_s;
+static double span_estimate(const ff_schedule_shape *shape, const ff_pipeline_times *times) {
+    return flow_shop_s(times->forward_s, shape->stages, shape->microbatches) +
+           flow_shop_s(times->backward_s, shape->stages, shape->microbatches) +
+           2.0 * (shape->stages - 1) * times->transfer_s;
 }
 
 const ff_generator ff_generator_gpipe = {
@@ -49,6 +48,6 @@ const ff_generator ff_generator_gpipe = {
     .generate = generate,
     .warmup = warmup,
     .in_flight = warmup,
-    .bubble_ratio = bubble_ratio,
+    .bubble = bubble,
     .span_estimate = span_estimate,
 };

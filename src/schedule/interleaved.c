@@ -135,8 +135,103 @@ static void generate(const ff_schedule_shape *shape, int32_t stage, ff_order *or
         backward(shape, i, order);
 }
 
-static double bubble_ratio(const ff_schedule_shape *shape) {
-    return (double)(shape->stages - 1) / (double)pieces(shape);
+static double bubble(const ff_schedule_shape *shape, double f, double b, double w) {
+    return (shape->stages - 1) * (f + b + w) / shape->chunks;
+}
+
+/* --- the peak of uneven chunks --- */
+
+/* A place in the order of chunks that forwards (or, mirrored, backwards) follow. */
+typedef struct cursor {
+    int64_t first, size, inside; /* of the group: its first microbatch, microbatches, place */
+    int32_t chunk;
+} cursor;
+
+static cursor cursor_at(const ff_schedule_shape *shape, int64_t number) {
+    int64_t u = group_size(shape), first = number / (u * shape->chunks) * u;
+    int64_t size = ff_min(u, shape->microbatches - first);
+    int64_t inside = number - first * shape->chunks;
+    return (cursor){first, size, inside % size, (int32_t)(inside / size)};
+}
+
+static void step(const ff_schedule_shape *shape, cursor *at) {
+    if (++at->inside < at->size)
+        return;
+    at->inside = 0;
+    if (++at->chunk < shape->chunks)
+        return;
+    at->chunk = 0;
+    at->first += at->size;
+    at->size = ff_min(group_size(shape), shape->microbatches - at->first);
+}
+
+static bool all_alike(const ff_schedule_shape *shape, const ff_chunk_hold *holds) {
+    for (int32_t c = 1; c < shape->chunks; c++)
+        if (holds[c].kept_bytes != holds[0].kept_bytes ||
+            holds[c].working_bytes != holds[0].working_bytes)
+            return false;
+    return true;
+}
+
+/* Sums that would not be exact are not worth telling apart. */
+static bool too_large(const ff_schedule_shape *shape, int64_t forwards,
+                      const ff_chunk_hold *holds) {
+    for (int32_t c = 0; c < shape->chunks; c++)
+        if (ff_add(ff_mul(forwards + 1, holds[c].kept_bytes), holds[c].working_bytes) ==
+            FF_SATURATED)
+            return true;
+    return false;
+}
+
+/* Looks at every backward of a round of groups, from the first one on, with what is held before it;
+ * counts repeat from round to round, but for a last group that is smaller. Returns the number of
+ * the one with the most. */
+static int64_t worst_backward(const ff_schedule_shape *shape, int32_t stage,
+                              const ff_chunk_hold *holds, ff_peak *peak) {
+    int64_t all = pieces(shape), u = group_size(shape), worst = 0, bytes = 0;
+    int64_t backwards = shape->microbatches % u == 0 ? ff_min(all, u * shape->chunks) : all;
+    int64_t forwards = in_flight(shape, stage);
+    for (int32_t c = 0; c < shape->chunks; c++)
+        bytes += in_flight_of_chunk(shape, stage, c) * holds[c].kept_bytes;
+    cursor back = cursor_at(shape, 0), on = cursor_at(shape, forwards < all ? forwards : 0);
+    *peak = (ff_peak){-1, 0};
+    for (int64_t i = 0; i < backwards; i++) {
+        int32_t running = shape->chunks - 1 - back.chunk;
+        if (bytes + holds[running].working_bytes > peak->bytes) {
+            *peak = (ff_peak){bytes + holds[running].working_bytes, running};
+            worst = i;
+        }
+        bytes -= holds[running].kept_bytes;
+        step(shape, &back);
+        if (forwards + i < all) {
+            bytes += holds[on.chunk].kept_bytes;
+            step(shape, &on);
+        }
+    }
+    return worst;
+}
+
+/* Of the first `number` pieces, those of the chunk that stands at `place` in the order. */
+static int64_t passed(const ff_schedule_shape *shape, int64_t number, int32_t place) {
+    if (number >= pieces(shape))
+        return shape->microbatches;
+    cursor at = cursor_at(shape, number);
+    int64_t done = at.chunk > place ? at.size : at.chunk == place ? at.inside : 0;
+    return at.first + done;
+}
+
+static ff_peak peak(const ff_schedule_shape *shape, int32_t stage, const ff_chunk_hold *holds,
+                    ff_held *held) {
+    ff_peak most = {0, shape->chunks - 1}; /* which runs backward first */
+    int64_t worst = 0, forwards = in_flight(shape, stage);
+    if (all_alike(shape, holds) || too_large(shape, forwards, holds))
+        most.bytes = ff_add(ff_mul(forwards, holds[0].kept_bytes), holds[0].working_bytes);
+    else
+        worst = worst_backward(shape, stage, holds, &most);
+    for (int32_t c = 0; c < shape->chunks; c++)
+        held[c] = (ff_held){
+            passed(shape, forwards + worst, c) - passed(shape, worst, shape->chunks - 1 - c), 0};
+    return most;
 }
 
 /* --- the span of uneven stages --- */
@@ -176,23 +271,22 @@ static double busy_s(const ff_schedule_shape *shape, const place *at) {
            larger(wait_s(at->below_s, after_first_s), wait_s(at->below_s, before_last_s));
 }
 
-static double span_estimate(const ff_schedule_shape *shape, const double *stage_forward_s,
-                            const double *stage_backward_s, double transfer_s) {
+static double span_estimate(const ff_schedule_shape *shape, const ff_pipeline_times *times) {
     int32_t p = shape->stages, v = shape->chunks;
     place at = {0};
     double longest_s = 0;
     for (int32_t i = 0; i < p; i++) {
-        at.forward_round_s += stage_forward_s[i] / v + transfer_s;
-        at.backward_round_s += stage_backward_s[i] / v + transfer_s;
+        at.forward_round_s += times->forward_s[i] / v + times->transfer_s;
+        at.backward_round_s += times->backward_s[i] / v + times->transfer_s;
     }
-    at.below_s = at.forward_round_s + at.backward_round_s - 2 * transfer_s;
+    at.below_s = at.forward_round_s + at.backward_round_s - 2 * times->transfer_s;
     for (at.stage = 0; at.stage < p; at.stage++) {
-        at.forward_s = stage_forward_s[at.stage] / v;
-        at.backward_s = stage_backward_s[at.stage] / v;
+        at.forward_s = times->forward_s[at.stage] / v;
+        at.backward_s = times->backward_s[at.stage] / v;
         at.below_s -= at.forward_s + at.backward_s;
         longest_s = larger(longest_s, at.above_s + busy_s(shape, &at));
-        at.above_s += at.forward_s + at.backward_s + 2 * transfer_s;
-        at.below_s -= 2 * transfer_s;
+        at.above_s += at.forward_s + at.backward_s + 2 * times->transfer_s;
+        at.below_s -= 2 * times->transfer_s;
     }
     return longest_s;
 }
@@ -204,6 +298,7 @@ const ff_generator ff_generator_interleaved = {
     .warmup = warmup,
     .in_flight = in_flight,
     .in_flight_of_chunk = in_flight_of_chunk,
-    .bubble_ratio = bubble_ratio,
+    .peak = peak,
+    .bubble = bubble,
     .span_estimate = span_estimate,
 };

@@ -44,8 +44,8 @@ static void generate(const ff_schedule_shape *shape, int32_t stage, ff_order *or
         ff_order_backward(order, 0, i);
 }
 
-static double bubble_ratio(const ff_schedule_shape *shape) {
-    return (double)(shape->stages - 1) / shape->microbatches;
+static double bubble(const ff_schedule_shape *shape, double f, double b, double w) {
+    return (shape->stages - 1) * (f + b + w);
 }
 
 static double larger(double a, double b) {
@@ -117,10 +117,9 @@ static double longest_loops_s(const ff_schedule_shape *shape, const double *forw
     return longest_s;
 }
 
-static double span_estimate(const ff_schedule_shape *shape, const double *stage_forward_s,
-                            const double *stage_backward_s, double transfer_s) {
-    return larger(busiest_stage_s(shape, stage_forward_s, stage_backward_s, transfer_s),
-                  longest_loops_s(shape, stage_forward_s, stage_backward_s, transfer_s));
+static double span_estimate(const ff_schedule_shape *shape, const ff_pipeline_times *times) {
+    return larger(busiest_stage_s(shape, times->forward_s, times->backward_s, times->transfer_s),
+                  longest_loops_s(shape, times->forward_s, times->backward_s, times->transfer_s));
 }
 
 const ff_generator ff_generator_1f1b = {
@@ -129,6 +128,6 @@ const ff_generator ff_generator_1f1b = {
     .generate = generate,
     .warmup = warmup,
     .in_flight = in_flight,
-    .bubble_ratio = bubble_ratio,
+    .bubble = bubble,
     .span_estimate = span_estimate,
 };

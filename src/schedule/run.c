@@ -1,8 +1,8 @@
 /* See run.h. Stages are advanced in turn, each as far as it gets, until none moves. */
 #include "schedule/run.h"
 
-/* Arrival times, indexed by the receiver: position * microbatches + microbatch; negative while
- * nothing was sent. */
+/* Arrival times, indexed by the receiver: (stage * chunks + chunk) * microbatches + microbatch;
+ * negative while nothing was sent. */
 typedef struct mailboxes {
     double *activation_s, *gradient_s;
 } mailboxes;
@@ -22,21 +22,33 @@ static double *empty_boxes(ff_arena *arena, int64_t count) {
     return boxes;
 }
 
-static double *box(const progress *now, bool activation, int32_t position, int32_t microbatch) {
-    int64_t index = (int64_t)position * now->schedule->shape.microbatches + microbatch;
+static double *box(const progress *now, bool activation, ff_chunk_place place, int32_t microbatch) {
+    const ff_schedule_shape *shape = &now->schedule->shape;
+    int64_t index =
+        ((int64_t)place.stage * shape->chunks + place.chunk) * shape->microbatches + microbatch;
     return (activation ? now->mail.activation_s : now->mail.gradient_s) + index;
 }
 
 static double duration_s(const progress *now, int32_t stage, const ff_action *action) {
     int64_t index = (int64_t)stage * now->schedule->shape.chunks + action->chunk;
-    return action->kind == FF_ACTION_FORWARD ? now->times->forward_s[index]
-                                             : now->times->backward_s[index];
+    const ff_run_times *times = now->times;
+    double weight_s = times->weight_s == NULL ? 0 : times->weight_s[index];
+    switch (action->kind) {
+    case FF_ACTION_FORWARD:
+        return times->forward_s[index];
+    case FF_ACTION_BACKWARD_INPUT:
+        return times->backward_s[index] - weight_s;
+    case FF_ACTION_BACKWARD_WEIGHT:
+        return weight_s;
+    default:
+        return times->backward_s[index];
+    }
 }
 
 static bool receive(progress *now, int32_t stage, const ff_action *action) {
-    int32_t position = ff_schedule_position(&now->schedule->shape, stage, action->chunk);
     bool activation = action->kind == FF_ACTION_RECV_ACTIVATION;
-    double arrival_s = *box(now, activation, position, action->microbatch);
+    double arrival_s =
+        *box(now, activation, (ff_chunk_place){stage, action->chunk}, action->microbatch);
     if (arrival_s < 0)
         return false;
     if (arrival_s > now->clock_s[stage])
@@ -45,9 +57,10 @@ static bool receive(progress *now, int32_t stage, const ff_action *action) {
 }
 
 static void send(progress *now, int32_t stage, const ff_action *action) {
-    int32_t position = ff_schedule_partner(&now->schedule->shape, stage, action);
+    ff_chunk_place partner = {stage, action->chunk};
+    ff_schedule_partner(&now->schedule->shape, stage, action, &partner);
     bool activation = action->kind == FF_ACTION_SEND_ACTIVATION;
-    *box(now, activation, position, action->microbatch) =
+    *box(now, activation, partner, action->microbatch) =
         now->clock_s[stage] + now->times->transfer_s;
 }
 

@@ -8,9 +8,9 @@
 
 #include "schedule/generators.h"
 
-/* Durations, [stage * chunks + chunk]. */
+/* Durations, [stage * chunks + chunk]; backward holds its weight part (NULL: nothing of it). */
 typedef struct ff_run_times {
-    const double *forward_s, *backward_s;
+    const double *forward_s, *backward_s, *weight_s;
     double transfer_s;
 } ff_run_times;
 

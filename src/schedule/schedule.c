@@ -6,20 +6,29 @@
  *                            SEND_ACTIVATION 1        SEND_GRADIENT 0
  *
  * A forward receives unless its chunk is the model's first, and sends unless it is the last;
- * backward mirrors. Where both chunks lie on one stage nothing is sent. The number of actions is
- * therefore known beforehand: 2*v*m computations, and as many receives as sends.
+ * backward mirrors (an input gradient, where backward is split; a weight gradient waits for nobody
+ * and is sent to nobody). Where both chunks lie on one stage nothing is sent. The number of actions
+ * is therefore known beforehand: a forward and a backward of each chunk and microbatch, one more
+ * for each that is split, and as many receives as sends.
  * Invariant: every shape that ff_schedule_check accepts has a list that cannot deadlock when
  * receives block and sends are buffered (verify.h; tests/schedule_test.c). */
 #include "schedule/generators.h"
 
 #include "base/diagnose.h"
 #include "base/number.h"
+#include "schedule/by_list.h"
 #include <assert.h>
 
 static const ff_generator *const generators[FF_SCHEDULE_COUNT] = {
     [FF_SCHEDULE_GPIPE] = &ff_generator_gpipe,
     [FF_SCHEDULE_1F1B] = &ff_generator_1f1b,
     [FF_SCHEDULE_INTERLEAVED] = &ff_generator_interleaved,
+    [FF_SCHEDULE_ZB_H1] = &ff_generator_zb_h1,
+    [FF_SCHEDULE_ZB_H2] = &ff_generator_zb_h2,
+    [FF_SCHEDULE_ZB_V] = &ff_generator_zb_v,
+    [FF_SCHEDULE_V_HALF] = &ff_generator_v_half,
+    [FF_SCHEDULE_DUALPIPE] = &ff_generator_dualpipe,
+    [FF_SCHEDULE_DUALPIPE_V] = &ff_generator_dualpipe_v,
 };
 
 const ff_generator *ff_generator_find(ff_schedule_kind kind) {
@@ -41,6 +50,14 @@ void ff_generator_check_one_chunk(const ff_schedule_shape *shape, ff_diagnostics
     ff_report(findings, FF0242, FF_NOWHERE, "%s with vpp=%d", ff_schedule_name(shape->kind),
               shape->chunks);
     ff_report_help(findings, "schedule=interleaved, or vpp=1");
+}
+
+void ff_generator_check_two_chunks(const ff_schedule_shape *shape, ff_diagnostics *findings) {
+    if (shape->chunks == 2)
+        return;
+    ff_report(findings, FF0270, FF_NOWHERE, "%s with vpp=%d", ff_schedule_name(shape->kind),
+              shape->chunks);
+    ff_report_help(findings, "vpp=2, or left out");
 }
 
 static void check_sizes(const ff_schedule_shape *shape, ff_diagnostics *findings) {
@@ -66,10 +83,8 @@ static void check_sizes(const ff_schedule_shape *shape, ff_diagnostics *findings
     }
 }
 
-static void report_unavailable(ff_schedule_kind kind, ff_diagnostics *findings) {
-    bool known = (unsigned)kind < FF_SCHEDULE_COUNT;
-    ff_report(findings, FF0240, FF_NOWHERE, "schedule %s is not available yet",
-              known ? ff_schedule_name(kind) : "without a name");
+static void report_unknown(ff_diagnostics *findings) {
+    ff_report(findings, FF0240, FF_NOWHERE, "a schedule without a name");
     ff_report_help(findings, "use 1f1b or interleaved");
 }
 
@@ -80,34 +95,13 @@ ff_status ff_schedule_check(const ff_schedule_shape *shape, ff_diagnostics *find
     const ff_generator *generator = ff_generator_find(shape->kind);
     check_sizes(shape, list);
     if (generator == NULL)
-        report_unavailable(shape->kind, list);
+        report_unknown(list);
     else if (ff_diagnostics_count_of(list, FF_ERROR) == before)
         generator->check(shape, list);
     bool runs = ff_diagnostics_count_of(list, FF_ERROR) == before;
     if (findings == NULL)
         ff_diagnostics_free(list);
     return runs ? FF_OK : FF_NO;
-}
-
-/* --- where chunks lie --- */
-
-int32_t ff_schedule_position(const ff_schedule_shape *shape, int32_t stage, int32_t chunk) {
-    return chunk * shape->stages + stage;
-}
-
-int32_t ff_schedule_stage_at(const ff_schedule_shape *shape, int32_t position) {
-    return position % shape->stages;
-}
-
-int32_t ff_schedule_chunk_at(const ff_schedule_shape *shape, int32_t position) {
-    return position / shape->stages;
-}
-
-int32_t ff_schedule_partner(const ff_schedule_shape *shape, int32_t stage,
-                            const ff_action *action) {
-    bool later =
-        action->kind == FF_ACTION_SEND_ACTIVATION || action->kind == FF_ACTION_RECV_GRADIENT;
-    return ff_schedule_position(shape, stage, action->chunk) + (later ? 1 : -1);
 }
 
 /* --- lists --- */
@@ -124,14 +118,21 @@ void ff_order_backward(ff_order *order, int32_t chunk, int32_t microbatch) {
     append(order, FF_ACTION_BACKWARD, chunk, microbatch);
 }
 
+void ff_order_backward_input(ff_order *order, int32_t chunk, int32_t microbatch) {
+    append(order, FF_ACTION_BACKWARD_INPUT, chunk, microbatch);
+}
+
+void ff_order_backward_weight(ff_order *order, int32_t chunk, int32_t microbatch) {
+    append(order, FF_ACTION_BACKWARD_WEIGHT, chunk, microbatch);
+}
+
 static void append_transfer(const ff_schedule_shape *shape, int32_t stage, ff_action transfer,
                             ff_order *list) {
-    int32_t partner = ff_schedule_partner(shape, stage, &transfer);
-    if (partner < 0 || partner >= shape->stages * shape->chunks)
+    ff_chunk_place partner;
+    if (!ff_schedule_partner(shape, stage, &transfer, &partner) || partner.stage == stage)
         return;
-    transfer.peer = ff_schedule_stage_at(shape, partner);
-    if (transfer.peer != stage)
-        list->actions[list->count++] = transfer;
+    transfer.peer = partner.stage;
+    list->actions[list->count++] = transfer;
 }
 
 /* What each computation waits for and passes on. */
@@ -140,23 +141,46 @@ static void connect(const ff_schedule_shape *shape, int32_t stage, const ff_orde
     for (int64_t i = 0; i < computation->count; i++) {
         ff_action compute = computation->actions[i], receive = compute, send = compute;
         bool forward = compute.kind == FF_ACTION_FORWARD;
+        bool alone = compute.kind == FF_ACTION_BACKWARD_WEIGHT;
         receive.kind = forward ? FF_ACTION_RECV_ACTIVATION : FF_ACTION_RECV_GRADIENT;
         send.kind = forward ? FF_ACTION_SEND_ACTIVATION : FF_ACTION_SEND_GRADIENT;
-        append_transfer(shape, stage, receive, list);
+        if (!alone)
+            append_transfer(shape, stage, receive, list);
         list->actions[list->count++] = compute;
-        append_transfer(shape, stage, send, list);
+        if (!alone)
+            append_transfer(shape, stage, send, list);
     }
 }
 
-static int64_t computations(const ff_schedule_shape *shape) {
-    return ff_mul3(2, shape->chunks, shape->microbatches);
+/* Chunk-microbatches that pass a stage. */
+static int64_t pieces(const ff_schedule_shape *shape) {
+    return ff_mul3(shape->chunks, shape->microbatches, 1) / ff_schedule_copies(shape);
+}
+
+static int64_t splits(const ff_schedule_shape *shape, int32_t stage) {
+    const ff_generator *generator = generator_of(shape);
+    if (generator->split_count != NULL)
+        return generator->split_count(shape, stage);
+    return generator->splits ? pieces(shape) : 0;
+}
+
+int64_t ff_schedule_computation_count(const ff_schedule_shape *shape, int32_t stage) {
+    return ff_add(ff_mul(2, pieces(shape)), splits(shape, stage));
+}
+
+ff_order ff_schedule_order(const ff_schedule_shape *shape, int32_t stage, ff_arena *arena) {
+    int64_t count = ff_schedule_computation_count(shape, stage);
+    ff_order order = {FF_ARENA_ARRAY(arena, count, ff_action), 0};
+    generator_of(shape)->generate(shape, stage, &order);
+    assert(order.count == count);
+    return order;
 }
 
 int64_t ff_schedule_action_count(const ff_schedule_shape *shape) {
     int64_t count = 0;
     for (int32_t stage = 0; stage < shape->stages; stage++)
-        count =
-            ff_add(count, ff_add(computations(shape), ff_mul(2, ff_schedule_sends(shape, stage))));
+        count = ff_add(count, ff_add(ff_schedule_computation_count(shape, stage),
+                                     ff_mul(2, ff_schedule_sends(shape, stage))));
     return count;
 }
 
@@ -170,18 +194,15 @@ ff_schedule *ff_schedule_create(const ff_schedule_shape *shape) {
     schedule->shape = *shape;
     schedule->first = FF_ARENA_ARRAY(arena, shape->stages + 1, int64_t);
     schedule->actions = FF_ARENA_ARRAY(arena, ff_schedule_action_count(shape), ff_action);
-    ff_arena *scratch = ff_arena_create();
-    ff_order computation = {FF_ARENA_ARRAY(scratch, computations(shape), ff_action), 0};
     ff_order list = {schedule->actions, 0};
     for (int32_t stage = 0; stage < shape->stages; stage++) {
-        computation.count = 0;
-        generator_of(shape)->generate(shape, stage, &computation);
-        assert(computation.count == computations(shape));
+        ff_arena *scratch = ff_arena_create();
+        ff_order computation = ff_schedule_order(shape, stage, scratch);
         connect(shape, stage, &computation, &list);
         schedule->first[stage + 1] = list.count;
+        ff_arena_free(scratch);
     }
     assert(list.count == ff_schedule_action_count(shape));
-    ff_arena_free(scratch);
     return schedule;
 }
 
@@ -206,27 +227,79 @@ int64_t ff_schedule_in_flight(const ff_schedule_shape *shape, int32_t stage) {
     return generator_of(shape)->in_flight(shape, stage);
 }
 
+int64_t ff_schedule_in_flight_weight(const ff_schedule_shape *shape, int32_t stage) {
+    const ff_generator *generator = generator_of(shape);
+    return generator->in_flight_weight == NULL ? generator->in_flight(shape, stage)
+                                               : generator->in_flight_weight(shape, stage);
+}
+
+bool ff_schedule_splits(const ff_schedule_shape *shape) {
+    return generator_of(shape)->splits;
+}
+
+/* One chunk whose backward is whole: the most in flight, while a backward runs. */
+static ff_peak plain_peak(const ff_schedule_shape *shape, int32_t stage, const ff_chunk_hold *holds,
+                          ff_held *held) {
+    held[0] = (ff_held){ff_schedule_in_flight(shape, stage), 0};
+    int64_t kept = ff_mul(held[0].kept, holds[0].kept_bytes);
+    return (ff_peak){ff_add(kept, holds[0].working_bytes), 0};
+}
+
+ff_peak ff_schedule_peak(const ff_schedule_shape *shape, int32_t stage, const ff_chunk_hold *holds,
+                         ff_held *held) {
+    const ff_generator *generator = generator_of(shape);
+    if (generator->peak != NULL)
+        return generator->peak(shape, stage, holds, held);
+    if (!generator->splits)
+        return plain_peak(shape, stage, holds, held);
+    return ff_list_peak(shape, stage, holds, held);
+}
+
 int64_t ff_schedule_in_flight_of_chunk(const ff_schedule_shape *shape, int32_t stage,
                                        int32_t chunk) {
     const ff_generator *generator = generator_of(shape);
-    return generator->in_flight_of_chunk == NULL
-               ? generator->in_flight(shape, stage)
-               : generator->in_flight_of_chunk(shape, stage, chunk);
+    if (generator->in_flight_of_chunk != NULL)
+        return generator->in_flight_of_chunk(shape, stage, chunk);
+    if (shape->chunks == 1)
+        return generator->in_flight(shape, stage);
+    ff_chunk_hold ones[2] = {{1, 0, 0}, {1, 0, 0}};
+    ff_held held[2];
+    ff_schedule_peak(shape, stage, ones, held);
+    return held[chunk].kept;
+}
+
+double ff_schedule_bubble(const ff_schedule_shape *shape, double f, double b, double w) {
+    return generator_of(shape)->bubble(shape, f, b, w);
 }
 
 double ff_schedule_bubble_ratio(const ff_schedule_shape *shape) {
-    return generator_of(shape)->bubble_ratio(shape);
+    return ff_schedule_bubble(shape, 1, 1, 1) / (3.0 * shape->microbatches);
 }
 
 int64_t ff_schedule_crossings(const ff_schedule_shape *shape) {
-    return ff_mul(shape->stages, shape->chunks) - 1;
+    return ff_schedule_model_chunks(shape) - 1;
 }
 
-/* Every chunk sends an activation but the model's last, and a gradient but its first. With one
- * stage both chunks of a boundary lie together. */
+/* Messages of one direction that leave a chunk of a stage, in each of its microbatches. */
+static int64_t leaves(const ff_schedule_shape *shape, ff_chunk_place place, int step) {
+    ff_chunk_place partner;
+    return ff_schedule_neighbour(shape, place, step, &partner) && partner.stage != place.stage;
+}
+
+/* Every chunk sends an activation but the model's last, and a gradient but its first; none where
+ * both chunks of a boundary lie together. */
+int64_t ff_schedule_sends_of(const ff_schedule_shape *shape, int32_t stage, bool of_gradient) {
+    int64_t sends = 0;
+    for (int32_t chunk = 0; chunk < shape->chunks; chunk++) {
+        int32_t first, count;
+        ff_schedule_chunk_microbatches(shape, chunk, &first, &count);
+        sends = ff_add(sends,
+                       count * leaves(shape, (ff_chunk_place){stage, chunk}, of_gradient ? -1 : 1));
+    }
+    return sends;
+}
+
 int64_t ff_schedule_sends(const ff_schedule_shape *shape, int32_t stage) {
-    if (shape->stages == 1)
-        return 0;
-    int64_t ends = (stage == 0) + (stage == shape->stages - 1);
-    return ff_mul(2 * (int64_t)shape->chunks - ends, shape->microbatches);
+    return ff_add(ff_schedule_sends_of(shape, stage, false),
+                  ff_schedule_sends_of(shape, stage, true));
 }

@@ -7,7 +7,7 @@
  *
  * Estimate against exact run, worst of thousands of random pipelines (p to 16, v to 4, backward 1.5
  * to 2.5 forwards; "25%": stages between 75% and 100% of the slowest; transfers in parts of a
- * chunk's forward; tests/schedule_test.c asserts bounds like these):
+ * chunk's forward; tests/schedule_span_test.c asserts bounds like these):
  *
  *     gpipe          any stage times, any transfer             exact
  *     1f1b           equal stages, no transfer                 exact
@@ -26,14 +26,17 @@
 #ifndef FF_SCHEDULE_SPAN_H
 #define FF_SCHEDULE_SPAN_H
 
-#include "fivefold/schedule.h"
+#include "schedule/run.h"
 
-/* Times are indexed [stage * chunks + chunk]; `transfer_s` is one message over one boundary. */
+/* Times are indexed [stage * chunks + chunk]; `transfer_s` is one message over one boundary. The
+ * first is for whole backwards, the second takes backward's weight part apart. */
 double ff_schedule_span(const ff_schedule *schedule, const double *forward_s,
                         const double *backward_s, double transfer_s);
+double ff_schedule_split_span(const ff_schedule *schedule, const ff_run_times *times);
 
-/* Times are of a whole stage (its chunks together), indexed [stage]. */
+/* Times are of a whole stage (its chunks together), indexed [stage]; likewise. */
 double ff_schedule_span_estimate(const ff_schedule_shape *shape, const double *stage_forward_s,
                                  const double *stage_backward_s, double transfer_s);
+double ff_schedule_split_estimate(const ff_schedule_shape *shape, const ff_pipeline_times *times);
 
 #endif

@@ -42,43 +42,73 @@ static unsigned bit(ff_action_kind kind) {
     return 1u << kind;
 }
 
-/* What must be done, for this chunk and microbatch, before an action. */
-static unsigned needs(const ff_schedule_shape *shape, int32_t stage, const ff_action *action) {
+/* The receive that a computation stands behind, when its data comes from another stage. */
+static unsigned receive_of(const ff_schedule_shape *shape, int32_t stage, const ff_action *action) {
+    ff_chunk_place partner;
     ff_action receive = *action;
+    receive.kind =
+        action->kind == FF_ACTION_FORWARD ? FF_ACTION_RECV_ACTIVATION : FF_ACTION_RECV_GRADIENT;
+    bool outside = !ff_schedule_partner(shape, stage, &receive, &partner);
+    return outside || partner.stage == stage ? 0 : bit(receive.kind);
+}
+
+/* What must be done, for this chunk and microbatch, before an action; of `either` one is enough. */
+static unsigned needs(const ff_schedule_shape *shape, int32_t stage, const ff_action *action,
+                      unsigned *either) {
+    *either = 0;
     switch (action->kind) {
     case FF_ACTION_FORWARD:
-        receive.kind = FF_ACTION_RECV_ACTIVATION;
-        break;
+        return receive_of(shape, stage, action);
     case FF_ACTION_BACKWARD:
-        receive.kind = FF_ACTION_RECV_GRADIENT;
-        break;
+    case FF_ACTION_BACKWARD_INPUT:
+        return bit(FF_ACTION_FORWARD) | receive_of(shape, stage, action);
+    case FF_ACTION_BACKWARD_WEIGHT:
+        return bit(FF_ACTION_BACKWARD_INPUT);
     case FF_ACTION_RECV_GRADIENT:
     case FF_ACTION_SEND_ACTIVATION:
         return bit(FF_ACTION_FORWARD);
     case FF_ACTION_SEND_GRADIENT:
-        return bit(FF_ACTION_BACKWARD);
+        *either = bit(FF_ACTION_BACKWARD) | bit(FF_ACTION_BACKWARD_INPUT);
+        return 0;
     default:
         return 0;
     }
-    unsigned forward = action->kind == FF_ACTION_BACKWARD ? bit(FF_ACTION_FORWARD) : 0;
-    int32_t partner = ff_schedule_partner(shape, stage, &receive);
-    bool outside = partner < 0 || partner >= shape->stages * shape->chunks;
-    bool here = outside || ff_schedule_stage_at(shape, partner) == stage;
-    return forward | (here ? 0 : bit(receive.kind));
 }
 
 static bool in_range(const ff_schedule_shape *shape, const ff_action *action) {
-    return action->chunk >= 0 && action->chunk < shape->chunks && action->microbatch >= 0 &&
-           action->microbatch < shape->microbatches;
+    int32_t first, count;
+    if (action->chunk < 0 || action->chunk >= shape->chunks)
+        return false;
+    ff_schedule_chunk_microbatches(shape, action->chunk, &first, &count);
+    return action->microbatch >= first && action->microbatch < first + count;
 }
 
 static bool names_its_peer(const ff_schedule_shape *shape, int32_t stage, const ff_action *action) {
-    bool transfers = action->kind >= FF_ACTION_RECV_ACTIVATION;
-    if (!transfers)
+    ff_chunk_place partner;
+    if (ff_action_computes(action->kind))
         return action->peer == -1;
-    int32_t partner = ff_schedule_partner(shape, stage, action);
-    return partner >= 0 && partner < shape->stages * shape->chunks && action->peer != stage &&
-           action->peer == ff_schedule_stage_at(shape, partner);
+    return ff_schedule_partner(shape, stage, action, &partner) && action->peer != stage &&
+           action->peer == partner.stage;
+}
+
+/* A forward, and a backward that is whole or has both its parts. */
+static bool is_complete(unsigned done) {
+    unsigned parts = bit(FF_ACTION_BACKWARD_INPUT) | bit(FF_ACTION_BACKWARD_WEIGHT);
+    bool whole = (done & bit(FF_ACTION_BACKWARD)) != 0, split = (done & parts) == parts;
+    return (done & bit(FF_ACTION_FORWARD)) && (whole ? (done & parts) == 0 : split);
+}
+
+static bool verify_complete(const ff_schedule_shape *shape, int32_t stage, const uint8_t *done,
+                            ff_schedule_fault *fault) {
+    for (int32_t chunk = 0; chunk < shape->chunks; chunk++) {
+        int32_t first, count;
+        ff_schedule_chunk_microbatches(shape, chunk, &first, &count);
+        for (int32_t i = first; i < first + count; i++)
+            if (!is_complete(done[(int64_t)chunk * shape->microbatches + i]))
+                return fail(fault, stage, "stage %d: chunk %d, microbatch %d is not run both ways",
+                            stage, chunk, i);
+    }
+    return true;
 }
 
 /* `done`: bits of the actions seen, [chunk * microbatches + microbatch]. */
@@ -96,18 +126,12 @@ static bool verify_order(const ff_schedule *schedule, int32_t stage, uint8_t *do
             return fail_at(fault, stage, &actions[i], "stands twice");
         if (!names_its_peer(shape, stage, &actions[i]))
             return fail_at(fault, stage, &actions[i], "names the wrong peer");
-        unsigned needed = needs(shape, stage, &actions[i]);
-        if ((*seen & needed) != needed)
+        unsigned either, needed = needs(shape, stage, &actions[i], &either);
+        if ((*seen & needed) != needed || (either != 0 && (*seen & either) == 0))
             return fail_at(fault, stage, &actions[i], "stands before what it needs");
         *seen |= (uint8_t)bit(actions[i].kind);
     }
-    unsigned both = bit(FF_ACTION_FORWARD) | bit(FF_ACTION_BACKWARD);
-    for (int64_t i = 0; i < (int64_t)shape->chunks * shape->microbatches; i++) {
-        if ((done[i] & both) != both)
-            return fail(fault, stage, "stage %d: chunk %d, microbatch %d is not run both ways",
-                        stage, (int)(i / shape->microbatches), (int)(i % shape->microbatches));
-    }
-    return true;
+    return verify_complete(shape, stage, done, fault);
 }
 
 static bool verify_orders(const ff_schedule *schedule, ff_schedule_fault *fault) {
@@ -152,8 +176,8 @@ static bool verify_channel(const ff_schedule *schedule, int32_t from, int32_t to
             return fail_at(fault, from, send, "is never received");
         if (send == NULL)
             return fail_at(fault, to, receive, "is never sent");
-        if (ff_schedule_partner(shape, from, send) !=
-                ff_schedule_position(shape, to, receive->chunk) ||
+        ff_chunk_place partner;
+        if (!ff_schedule_partner(shape, from, send, &partner) || partner.chunk != receive->chunk ||
             send->microbatch != receive->microbatch)
             return fail_at(fault, to, receive, "is not what the peer sends next");
     }
@@ -206,7 +230,7 @@ static bool verify_run(const ff_schedule *schedule, ff_schedule_fault *fault) {
     int64_t chunks = (int64_t)schedule->shape.stages * schedule->shape.chunks;
     ff_arena *arena = ff_arena_create();
     double *zero_s = FF_ARENA_ARRAY(arena, chunks, double);
-    ff_run run = ff_schedule_run(schedule, &(ff_run_times){zero_s, zero_s, 0});
+    ff_run run = ff_schedule_run(schedule, &(ff_run_times){zero_s, zero_s, NULL, 0});
     bool complete = run.complete || report_wait(schedule, &run, fault);
     ff_run_free(&run);
     ff_arena_free(arena);

@@ -1,6 +1,7 @@
 /* Holds a set of action lists against what any schedule must obey, whoever wrote it:
  *
  *   complete   every chunk of every microbatch runs forward once and backward once, forward first;
+ *              a split backward has both parts, input gradient first;
  *              where neighbouring chunks lie on one stage, in the order of the data
  *   matched    what a stage receives from another, the other sends, in the same order (so that a
  *              transport without tags can carry it), and nothing is sent that is not received

@@ -8,6 +8,7 @@
 #include "presets/presets.h"
 #include "rules/rules.h"
 #include "validate/shape.h"
+#include "validate/split.h"
 #include <string.h>
 
 const char *ff_skip_reason(ff_skip skip) {
@@ -64,7 +65,12 @@ static ff_status read_cluster(const ff_row *row, ff_cluster *cluster) {
     ff_field name = text_field("device", row->value[FF_ROW_device], networked ? &network : NULL);
     ff_field per_node = count_field("devices_per_node", node, &name);
     ff_field nodes = count_field("nodes", ff_ceil_div(gpus, node), &per_node);
-    ff_field root = {.kind = FF_FIELD_MAP, .text = "", .count = 3 + networked, .first = &nodes};
+    int64_t joined = ff_row_integer(row, FF_ROW_domain);
+    ff_field domain = count_field("domain_devices", ff_min(joined, gpus), &nodes);
+    ff_field root = {.kind = FF_FIELD_MAP,
+                     .text = "",
+                     .count = 3 + networked + (joined > 0),
+                     .first = joined > 0 ? &domain : &nodes};
     return ff_cluster_from_fields(&root, row->value[FF_ROW_gpu], ff_preset_cluster_library(), NULL,
                                   cluster);
 }
@@ -89,6 +95,24 @@ static const ff_profile *profile_of(ff_validate_library *l, const char *stack,
     int at = l->profiles < (int)MOST ? l->profiles++ : (int)MOST - 1;
     l->profile[at].stack = name;
     return load_profile(name, l->arena, &l->profile[at].profile) ? &l->profile[at].profile : NULL;
+}
+
+/* What a row says about its kernels goes before what the stack usually has. */
+static void set_kernels(const ff_row *row, ff_kernels *kernels) {
+    const struct {
+        ff_row_column column;
+        bool *flag;
+    } flags[] = {{FF_ROW_flash_attention, &kernels->flash_attention},
+                 {FF_ROW_flash_2, &kernels->flash_2},
+                 {FF_ROW_fused_softmax, &kernels->fused_softmax},
+                 {FF_ROW_fused_norm, &kernels->fused_norm},
+                 {FF_ROW_fused_activation, &kernels->fused_activation},
+                 {FF_ROW_fused_rope, &kernels->fused_rope},
+                 {FF_ROW_fused_loss, &kernels->fused_loss},
+                 {FF_ROW_gathers_again, &kernels->gathers_again}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (ff_row_is(row, flags[i].column, "0") || ff_row_is(row, flags[i].column, "1"))
+            *flags[i].flag = ff_row_is(row, flags[i].column, "1");
 }
 
 /* ---- layouts ---- */
@@ -180,6 +204,8 @@ static ff_skip settle(const ff_row *row, ff_case *c, ff_layout *l) {
                                  .layers = c->job.model.layers};
     if (!set_schedule(row, l))
         return FF_SKIP_SCHEDULE;
+    if (ff_row_says(row, FF_ROW_split))
+        ff_split_layers(row->value[FF_ROW_split], &c->job.model, l);
     if (ff_layout_derive(l, &context, NULL) != FF_OK)
         return FF_SKIP_ILLEGAL;
     ff_schedule_shape shape = ff_schedule_shape_of(l);
@@ -223,7 +249,8 @@ static ff_skip add_layout(ff_arena *arena, const ff_row *row, const char *recomp
 }
 
 static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
-    candidates recompute = candidates_of(row, FF_ROW_recompute);
+    bool reworded = ff_row_says(row, FF_ROW_remat);
+    candidates recompute = candidates_of(row, reworded ? FF_ROW_remat : FF_ROW_recompute);
     candidates vpp = vpp_candidates(arena, row), mbs = candidates_of(row, FF_ROW_mbs);
     ff_skip last = FF_SKIP_ILLEGAL;
     for (int r = 0; r < recompute.count; r++)
@@ -252,8 +279,14 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_SHAPE;
     if (read_cluster(row, &c->job.cluster) != FF_OK)
         return FF_SKIP_DEVICE;
-    c->job.profile = profile_of(library, row->value[FF_ROW_stack], &c->job.cluster);
+    if (ff_row_says(row, FF_ROW_power_W))
+        c->job.cluster.device.power_W = ff_row_real(row, FF_ROW_power_W);
+    const ff_profile *profile = profile_of(library, row->value[FF_ROW_stack], &c->job.cluster);
+    if (profile == NULL)
+        return FF_SKIP_DEVICE;
+    c->profile = *profile;
+    set_kernels(row, &c->profile.kernels);
+    c->job.profile = &c->profile;
     c->job.gbs_tokens = ff_mul(sequences_of(row), c->job.seq);
-    return c->job.profile == NULL ? FF_SKIP_DEVICE
-                                  : build_layouts(library->arena, row, c);
+    return build_layouts(library->arena, row, c);
 }

@@ -1,7 +1,7 @@
 /* Seconds of a step from what a source prints. Conventions (rules fill `flop_convention` from the
  * source's own note):
  *
- *   model             6 P_matmul + 12 L a d S a token, attention not halved (MODEL.md A)
+ *   model             6 P_matmul + 12 L a d S a token, attention not halved (docs/model.md A)
  *   causal            attention halved
  *   with-embedding    6 N with the input embedding counted
  *   hardware          the model's, layers 4/3: one recomputed forward, head not recomputed

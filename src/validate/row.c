@@ -58,6 +58,11 @@ static bool read_heading(const ff_csv *csv, ff_diagnostics *findings, int *colum
     return good;
 }
 
+/* A source that says "unknown" says nothing. */
+static const char *said(const char *text) {
+    return strcmp(text, "unknown") == 0 ? "" : text;
+}
+
 ff_status ff_rows_read(ff_arena *arena, const ff_csv *csv, ff_diagnostics *findings, ff_row **rows,
                        int *count) {
     int column_of[FF_ROW_READ];
@@ -76,7 +81,7 @@ ff_status ff_rows_read(ff_arena *arena, const ff_csv *csv, ff_diagnostics *findi
         row->file = csv->file;
         row->line = csv->line[r + 1];
         for (int i = 0; i < FF_ROW_COUNT; i++)
-            row->value[i] = i < FF_ROW_READ ? ff_csv_at(csv, r + 1, column_of[i]) : "";
+            row->value[i] = i < FF_ROW_READ ? said(ff_csv_at(csv, r + 1, column_of[i])) : "";
     }
     *rows = all;
     *count += more;

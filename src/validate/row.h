@@ -24,8 +24,10 @@
     X(measured_peak_mem_gib) X(flops_formula_note) X(notes)
 /* Filled by rules alone. */
 #define FF_ROW_DERIVED(X)                                                                          \
-    X(device) X(network) X(pipeline) X(recipe) X(sharding) X(context) X(activations) X(gated)      \
-    X(tied) X(dropout) X(fused_norm) X(memory_meaning) X(memory_rank) X(flop_convention)           \
+    X(device) X(network) X(domain) X(pipeline) X(recipe) X(sharding) X(context) X(split) X(remat) X(gated)      \
+    X(tied) X(dropout) X(power_W) X(flash_2) X(fused_softmax) X(fused_norm)             \
+    X(fused_activation) X(fused_rope) X(fused_loss)        \
+    X(gathers_again) X(memory_meaning) X(memory_rank) X(flop_convention)           \
     X(score_time) X(skip)
 
 typedef enum ff_row_column {

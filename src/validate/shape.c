@@ -98,6 +98,7 @@ ff_status ff_validate_model(const ff_model *presets, int count, const ff_row *ro
     if (ff_row_is(row, FF_ROW_attn, "mla"))
         return FF_INVALID;
     ff_status status = from_columns(row, model);
+    model->norm_bias = !ff_row_is(row, FF_ROW_gated, "1");
     model->dropout = ff_row_is(row, FF_ROW_dropout, "1");
     ff_copy_text(model->name, sizeof model->name, row->value[FF_ROW_model_name]);
     return status;

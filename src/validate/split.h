@@ -1,0 +1,17 @@
+/* How a stack deals layers to pipeline stages where it does not deal them evenly.
+ *
+ *     running-cost   blocks in order, each to the current stage; the next stage begins once the cost
+ *                    so far exceeds its even share (nanotron); the head counts as V*h, a layer as
+ *                    its GEMM weights
+ *     by-cost        the split whose slowest stage is fastest */
+#ifndef FF_VALIDATE_SPLIT_H
+#define FF_VALIDATE_SPLIT_H
+
+#include "fivefold/layout.h"
+#include "fivefold/model.h"
+
+/* Writes the split of pp stages of one chunk into the layout; false when the name is unknown, the
+ * stages hold several chunks, or a stage would be left without anything. */
+bool ff_split_layers(const char *name, const ff_model *model, ff_layout *layout);
+
+#endif

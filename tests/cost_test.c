@@ -1,0 +1,366 @@
+/* Time: collectives against the formulas worked by hand, GEMMs never above peak, and how a step
+ * answers to bandwidth, placement and microbatches. */
+#include "cost_support.h"
+#include <math.h>
+
+#define LARGE (1024.0 * 1024 * 1024)
+
+static void assert_close(double found, double expected) {
+    if (fabs(found - expected) > 1e-9 * fabs(expected))
+        fail_msg("%.9g instead of %.9g", found, expected);
+}
+
+/* Round numbers: 8 devices a domain at 400 GB/s and 1 us, 50 GB/s and 5 us between domains, a spine
+ * of half of that, messages at full rate from the first byte. */
+typedef struct bench {
+    ff_cluster cluster;
+    ff_profile profile;
+    ff_cost cost;
+} bench;
+
+static bench *bench_create(void) {
+    bench *b = calloc(1, sizeof *b);
+    b->cluster.domain_devices = 8;
+    b->cluster.device.link_switch = true;
+    b->cluster.nic_Bps = 50e9;
+    b->cluster.tier[FF_TIER_DOMAIN] = (ff_tier){.devices = 8, .Bps = 400e9, .latency_s = 1e-6};
+    b->cluster.tier[FF_TIER_NETWORK] = (ff_tier){.devices = 64, .Bps = 50e9, .latency_s = 5e-6};
+    b->cluster.tier[FF_TIER_SPINE] = (ff_tier){.devices = 512, .Bps = 25e9, .latency_s = 8e-6};
+    b->cost = (ff_cost){.cluster = &b->cluster, .profile = &b->profile};
+    b->cost.physics.in_switch_ratio = 0.5;
+    return b;
+}
+
+static const ff_reach inside = {8, 8, 1, 1}, two_domains = {16, 8, 2, 1}, spread = {4, 1, 4, 1},
+                      two_pods = {16, 1, 16, 2};
+
+static void test_gathers_by_hand(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    for (int i = 0; i < 2; i++) {
+        ff_collective c = i ? FF_ALL_GATHER : FF_REDUCE_SCATTER;
+        assert_close(ff_collective_s(&b->cost, &inside, c, LARGE), 7e-6 + 7.0 / 8 * LARGE / 400e9);
+        /* Ring: 14 steps inside, 1 out, 15/16 of the bytes at min(400, 8*50) GB/s. */
+        assert_close(ff_collective_s(&b->cost, &two_domains, c, LARGE),
+                     14e-6 + 5e-6 + 15.0 / 16 * LARGE / 400e9);
+        /* Small: gathering inside and between apart takes 7 steps inside and 1 out. */
+        assert_close(ff_collective_s(&b->cost, &two_domains, c, 1000),
+                     7e-6 + 7.0 / 8 * 1000 / 400e9 + 5e-6 + 0.5 * 1000 / (8 * 50e9));
+        assert_close(ff_collective_s(&b->cost, &spread, c, LARGE),
+                     3 * 5e-6 + 3.0 / 4 * LARGE / 50e9);
+        assert_close(ff_collective_s(&b->cost, &two_pods, c, LARGE),
+                     15 * 8e-6 + 15.0 / 16 * LARGE / 25e9);
+    }
+    free(b);
+}
+
+static void test_reductions_by_hand(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    assert_close(ff_collective_s(&b->cost, &inside, FF_ALL_REDUCE, LARGE),
+                 2 * (7e-6 + 7.0 / 8 * LARGE / 400e9));
+    /* A tree over 4 domains takes log2(4) steps out, not 3. */
+    assert_close(ff_collective_s(&b->cost, &spread, FF_ALL_REDUCE, 100),
+                 2 * 2 * 5e-6 + 2 * 100 / 50e9);
+    b->cluster.device.in_switch_reduction = true;
+    assert_close(ff_collective_s(&b->cost, &inside, FF_ALL_REDUCE, LARGE),
+                 4e-6 + LARGE / (400e9 * 0.5) < 2 * (7e-6 + 7.0 / 8 * LARGE / 400e9)
+                     ? 4e-6 + LARGE / (400e9 * 0.5)
+                     : 2 * (7e-6 + 7.0 / 8 * LARGE / 400e9));
+    b->cost.physics.in_switch_ratio = 0.8;
+    assert_close(ff_collective_s(&b->cost, &inside, FF_ALL_REDUCE, LARGE),
+                 4e-6 + LARGE / (400e9 * 0.8));
+    free(b);
+}
+
+static void test_exchanges_by_hand(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    assert_close(ff_collective_s(&b->cost, &inside, FF_ALL_TO_ALL, LARGE),
+                 3e-6 + 7.0 / 8 * LARGE / 400e9);
+    assert_close(ff_collective_s(&b->cost, &two_domains, FF_ALL_TO_ALL, LARGE),
+                 3e-6 + 5e-6 + 8.0 / 16 * LARGE / 50e9);
+    assert_close(ff_collective_s(&b->cost, &inside, FF_SEND_RECEIVE, LARGE), 1e-6 + LARGE / 400e9);
+    assert_close(ff_collective_s(&b->cost, &spread, FF_SEND_RECEIVE, LARGE), 5e-6 + LARGE / 50e9);
+    const ff_reach alone = {1, 1, 1, 1};
+    assert_true(ff_collective_s(&b->cost, &alone, FF_ALL_REDUCE, LARGE) == 0);
+    assert_true(ff_collective_s(&b->cost, &inside, FF_ALL_REDUCE, 0) == 0);
+    free(b);
+}
+
+/* Without a switch a group sees the links between its members alone, whatever the algorithm: 2 of 8
+ * have a seventh of the rate. */
+static void test_mesh_of_links(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    const ff_reach pair = {2, 2, 1, 1}, pairs = {4, 2, 2, 1};
+    b->cluster.device.link_switch = false;
+    assert_close(ff_collective_s(&b->cost, &pair, FF_ALL_GATHER, LARGE),
+                 1e-6 + 0.5 * LARGE / (400e9 / 7));
+    assert_close(ff_collective_s(&b->cost, &pair, FF_ALL_REDUCE, LARGE),
+                 2 * (1e-6 + 0.5 * LARGE / (400e9 / 7)));
+    assert_close(ff_collective_s(&b->cost, &pairs, FF_ALL_GATHER, LARGE),
+                 2e-6 + 5e-6 + 0.75 * LARGE / (400e9 / 7));
+    assert_close(ff_collective_s(&b->cost, &inside, FF_ALL_GATHER, LARGE),
+                 7e-6 + 7.0 / 8 * LARGE / 400e9);
+    free(b);
+}
+
+/* A message of the ramp's size reaches half of the rate. */
+static void test_ramp(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    double full_s = ff_collective_s(&b->cost, &inside, FF_ALL_GATHER, 8e6) - 7e-6;
+    b->cost.physics.link_ramp_bytes = 7e6;
+    double ramped_s = ff_collective_s(&b->cost, &inside, FF_ALL_GATHER, 8e6) - 7e-6;
+    assert_close(ramped_s, 1.5 * full_s); /* 7 MB sent: 7*7/(7+7) more */
+    free(b);
+}
+
+/* --- laws of collectives, on real clusters --- */
+
+static void check_collective(const ff_cost *cost, const ff_reach *reach, ff_collective c,
+                             double bytes) {
+    double s = ff_collective_s(cost, reach, c, bytes);
+    assert_true(s > 0 && isfinite(s));
+    assert_true(ff_collective_s(cost, reach, c, bytes * 1.01) >= s);
+    assert_true(ff_collective_s(cost, reach, FF_ALL_REDUCE, bytes) <=
+                ff_collective_s(cost, reach, FF_ALL_GATHER, bytes) +
+                    ff_collective_s(cost, reach, FF_REDUCE_SCATTER, bytes));
+}
+
+static void test_laws_of_collectives(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"16x8xh100-80gb-sxm", "16x8xa100-80gb-sxm",
+                                           "16x8xmi300x-192gb", "16x8xl40s-48gb"};
+    static const ff_collective kinds[] = {FF_ALL_REDUCE, FF_ALL_GATHER, FF_REDUCE_SCATTER,
+                                          FF_ALL_TO_ALL, FF_SEND_RECEIVE};
+    for (size_t i = 0; i < sizeof clusters / sizeof *clusters; i++) {
+        setting *s = setting_of("llama-3.1-8b", clusters[i], "megatron-core", 4096);
+        bool mesh = !s->cluster.device.link_switch;
+        for (int64_t n = 2; n <= 128; n *= 2) {
+            int64_t in = n < 8 ? n : 8;
+            ff_reach dense = {n, in, n / in, 1}, sparse = {n, 1, n, 1};
+            ff_reach more = {2 * n, n < 8 ? 2 * n : 8, n < 8 ? 1 : n / 4, 1};
+            for (double bytes = 1e3; bytes < 1e11; bytes *= 10) {
+                for (int k = 0; k < 5; k++) {
+                    check_collective(&s->cost, &dense, kinds[k], bytes);
+                    check_collective(&s->cost, &sparse, kinds[k], bytes);
+                    double dense_s = ff_collective_s(&s->cost, &dense, kinds[k], bytes);
+                    /* Between nodes it never goes faster than inside. */
+                    if (n <= 8 && !(mesh && n < 8))
+                        assert_true(ff_collective_s(&s->cost, &sparse, kinds[k], bytes) > dense_s);
+                    /* More ranks, never less time; but a message has two ends whatever the group,
+                     * two ranks do not reduce in the switch, and where a group leaves the domain
+                     * the network's ramp, which may be the shorter, takes the place of the link's. */
+                    bool by_size =
+                        kinds[k] != FF_SEND_RECEIVE && !(kinds[k] == FF_ALL_REDUCE && n == 2);
+                    double more_s = ff_collective_s(&s->cost, &more, kinds[k], bytes);
+                    if (by_size && !(mesh && n < 8) && more_s < dense_s * (n == 8 ? 0.85 : 1))
+                        fail_msg("%s %s of %g bytes: %d ranks %.9g s, twice as many %.9g s",
+                                 clusters[i], ff_collective_name(kinds[k]), bytes, (int)n, dense_s,
+                                 more_s);
+                }
+            }
+        }
+        setting_free(s);
+    }
+}
+
+/* --- compute --- */
+
+static void test_gemm_below_peak(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"1x8xh100-80gb-sxm", "1x8xa100-80gb-sxm",
+                                           "1x8xmi300x-192gb", "1x8xb200-180gb-sxm"};
+    uint64_t seed = 3;
+    for (size_t i = 0; i < sizeof clusters / sizeof *clusters; i++) {
+        setting *s = setting_of("llama-3.1-8b", clusters[i], "megatron-core", 4096);
+        const ff_device *device = &s->cluster.device;
+        for (int times = 0; times < 2000; times++) {
+            int64_t m = PICK(&seed, 1, 16, 130, 4096, 8192, 1 << 20),
+                    n = PICK(&seed, 8, 1024, 6144, 28672), k = PICK(&seed, 64, 1000, 4096, 16384);
+            ff_operator op = {.kind = FF_OPERATOR_GEMM,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .batch = 1,
+                              .flop = 2.0 * (double)m * (double)n * (double)k,
+                              .memory_bytes = 2.0 * (double)(m * k + k * n + m * n)};
+            double s_bf16 = ff_operator_s(&s->cost, FF_DTYPE_BF16, &op);
+            assert_true(s_bf16 > op.flop / device->bf16_flops);
+            assert_true(s_bf16 > op.memory_bytes / device->memory_Bps);
+            ff_operator larger = op;
+            larger.m += 64;
+            assert_true(ff_operator_s(&s->cost, FF_DTYPE_BF16, &larger) >= s_bf16);
+        }
+        setting_free(s);
+    }
+}
+
+/* 8192 x 4096 x 14336 on H100: 64 x 112 tiles of 128x128 or 32 x 112 of 256x128 over 132 SMs. */
+static void test_gemm_by_hand(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "1x8xh100-80gb-sxm", "megatron-core", 4096);
+    s->cost.physics.gemm_ratio[FF_DTYPE_BF16] = 0.8;
+    s->cost.physics.gemm_depth = 64;
+    s->cost.physics.sustained_ratio = 1;
+    s->cost.physics.reference_power_W = 0;
+    s->profile.gemm_clock_ratio = 0.88;
+    s->profile.kernel_launch_s = 3e-6;
+    ff_operator op = {.kind = FF_OPERATOR_GEMM,
+                      .m = 8192,
+                      .n = 14336,
+                      .k = 4096,
+                      .batch = 1,
+                      .flop = 2.0 * 8192 * 14336 * 4096,
+                      .memory_bytes = 1};
+    double rate = s->cluster.device.bf16_flops * 0.80 * 0.88, per_processor = rate / 132;
+    double large_s = ceil(32 * 112 / 132.0) * 2 * 256 * 128 * (4096 + 64) / per_processor;
+    assert_int_equal(s->cluster.device.processors, 132);
+    assert_close(ff_operator_s(&s->cost, FF_DTYPE_BF16, &op), large_s + 3e-6);
+    setting_free(s);
+}
+
+/* --- steps --- */
+
+static void test_step_is_its_terms(void **state) {
+    (void)state;
+    static const char *const layouts[] = {"dp=128",
+                                          "tp=8,pp=2,dp=8,microbatches=16",
+                                          "tp=4,pp=4,vpp=2,dp=8,microbatches=16",
+                                          "dp=16,cp=8,zero=3",
+                                          "tp=8,dp=4,cp=4,recompute=full,zero=2",
+                                          "pp=8,dp=16,microbatches=2",
+                                          "dp=128,zero=3,zero_group=8,microbatches=4"};
+    setting *s = setting_of("llama-3.1-70b", "16x8xh100-80gb-sxm", "megatron-core", 4096);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        ff_step_time t = step_of(s, layouts[i]);
+        double sum = t.compute_s + t.bubble_s + t.optimizer_s;
+        for (int e = 0; e < FF_EXPOSED_COUNT; e++) {
+            assert_true(t.exposed_s[e] >= 0 && isfinite(t.exposed_s[e]));
+            sum += t.exposed_s[e];
+        }
+        assert_true(t.compute_s > 0 && t.bubble_s >= -1e-9 * t.step_s && t.optimizer_s > 0);
+        assert_close(t.step_s, sum);
+    }
+    setting_free(s);
+}
+
+static void test_microbatches_shrink_the_bubble(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-70b", "16x8xh100-80gb-sxm", "megatron-core", 4096);
+    double before = 1;
+    for (int m = 4; m <= 64; m *= 2) {
+        char text[64];
+        snprintf(text, sizeof text, "tp=8,pp=4,dp=4,microbatches=%d", m);
+        ff_step_time t = step_of(s, text);
+        assert_true(t.bubble_s / t.step_s < before);
+        before = t.bubble_s / t.step_s;
+    }
+    ff_step_time one = step_of(s, "tp=8,pp=4,dp=4,microbatches=16");
+    ff_step_time two = step_of(s, "tp=8,pp=4,dp=4,microbatches=16,vpp=2");
+    assert_true(two.bubble_s < one.bubble_s);
+    assert_true(step_of(s, "tp=8,dp=16,microbatches=4").bubble_s == 0);
+    setting_free(s);
+}
+
+/* The same layout with its TP ranks on different nodes (order) loses, although its DP ranks are then
+ * neighbours. */
+static void test_tp_across_nodes_is_slower(void **state) {
+    (void)state;
+    static const char *const models[] = {"llama-3.1-8b", "llama-3.1-70b", "gpt3-175b"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        setting *s = setting_of(models[i], "16x8xh100-80gb-sxm", "megatron-core", 8192);
+        for (int tp = 2; tp <= 8; tp *= 2) {
+            char near[96], far[96];
+            snprintf(near, sizeof near, "tp=%d,dp=%d,microbatches=4", tp, 128 / tp);
+            snprintf(far, sizeof far, "%s,order=dp-cp-tp-pp", near);
+            ff_step_time n = step_of(s, near), f = step_of(s, far);
+            assert_true(f.step_s > n.step_s);
+            assert_true(f.exposed_s[FF_EXPOSED_TP] > 2 * n.exposed_s[FF_EXPOSED_TP]);
+        }
+        setting_free(s);
+    }
+}
+
+static void test_more_bandwidth_never_slows(void **state) {
+    (void)state;
+    static const char *const layouts[] = {"dp=128,zero=0",
+                                          "dp=128,zero=3,microbatches=2",
+                                          "tp=8,pp=2,dp=8,microbatches=16",
+                                          "tp=16,pp=8,dp=1,microbatches=8",
+                                          "tp=4,cp=4,dp=8",
+                                          "tp=4,pp=4,vpp=2,dp=8,microbatches=16",
+                                          "cp=8,cp_kind=ulysses,dp=16,zero=2,microbatches=2",
+                                          "tp=2,cp=8,cp_kind=allgather,dp=8"};
+    static const char *const profiles[] = {"megatron-core", "fsdp", "megatron-2021"};
+    for (int p = 0; p < 3; p++) {
+        setting *s = setting_of("llama-3.1-70b", "16x8xh100-80gb-sxm", profiles[p], 8192);
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+            double before_s = step_of(s, layouts[i]).step_s;
+            ff_cluster kept = s->cluster;
+            for (int tier = 0; tier < FF_TIER_COUNT; tier++) {
+                s->cluster.tier[tier].Bps *= 2;
+                double s_now = step_of(s, layouts[i]).step_s;
+                if (s_now > before_s * (1 + 1e-12))
+                    fail_msg("%s, %s: tier %d twice as fast: %.6f s after %.6f s", profiles[p],
+                             layouts[i], tier, s_now, before_s);
+                before_s = s_now;
+            }
+            s->cluster.nic_Bps *= 2;
+            assert_true(step_of(s, layouts[i]).step_s <= before_s * (1 + 1e-12));
+            s->cluster = kept;
+        }
+        setting_free(s);
+    }
+}
+
+/* ZeRO-3 gathers 34 units (32 layers, embedding, head) twice in each of 3 microbatches. */
+static void test_gathers_go_unit_by_unit(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "16x8xh100-80gb-sxm", "fsdp", 4096);
+    ff_layout layout = layout_of(s->model, "dp=128,zero=3,microbatches=3");
+    double bytes = 2.0 * (double)ff_program_stage_params(s->model, &layout, 0).dense / 34;
+    ff_reach reach = {128, 8, 16, 1};
+    assert_close(step_of(s, "dp=128,zero=3,microbatches=3").gather_s,
+                 2 * 3 * 34 * ff_collective_s(&s->cost, &reach, FF_ALL_GATHER, bytes));
+    setting_free(s);
+}
+
+/* Twice the microbatches are twice the compute; recomputation adds a third at most; sharding more
+ * finely adds no compute. */
+static void test_compute_scales(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-70b", "16x8xh100-80gb-sxm", "megatron-core", 4096);
+    ff_step_time one = step_of(s, "tp=8,dp=16,microbatches=4");
+    assert_close(step_of(s, "tp=8,dp=16,microbatches=8").compute_s, 2 * one.compute_s);
+    double full_s = step_of(s, "tp=8,dp=16,microbatches=4,recompute=full").compute_s;
+    assert_true(full_s > 1.2 * one.compute_s && full_s < 4.0 / 3 * one.compute_s);
+    double selective_s = step_of(s, "tp=8,dp=16,microbatches=4,recompute=selective:mlp").compute_s;
+    assert_true(selective_s > one.compute_s && selective_s < full_s);
+    /* Model FLOP over peak bound the step from below. */
+    double flop = ff_model_flop_per_token(s->model, 4096, FF_FLOP_CAUSAL) * 4096 * 4 * 16;
+    assert_true(one.compute_s > flop / 128 / s->cluster.device.bf16_flops);
+    setting_free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gathers_by_hand),
+        cmocka_unit_test(test_reductions_by_hand),
+        cmocka_unit_test(test_exchanges_by_hand),
+        cmocka_unit_test(test_mesh_of_links),
+        cmocka_unit_test(test_ramp),
+        cmocka_unit_test(test_laws_of_collectives),
+        cmocka_unit_test(test_gemm_below_peak),
+        cmocka_unit_test(test_gemm_by_hand),
+        cmocka_unit_test(test_step_is_its_terms),
+        cmocka_unit_test(test_microbatches_shrink_the_bubble),
+        cmocka_unit_test(test_tp_across_nodes_is_slower),
+        cmocka_unit_test(test_more_bandwidth_never_slows),
+        cmocka_unit_test(test_gathers_go_unit_by_unit),
+        cmocka_unit_test(test_compute_scales),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

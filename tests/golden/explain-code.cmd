@@ -1,0 +1,1 @@
+fivefold explain FF0210

@@ -1,0 +1,1 @@
+fivefold show cluster 16x8xh100-80gb-sxm

@@ -1,0 +1,1 @@
+fivefold show device gb200-186gb

@@ -1,0 +1,1 @@
+fivefold show model deepseek-v3

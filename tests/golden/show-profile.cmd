@@ -1,0 +1,1 @@
+fivefold show profile megatron-core

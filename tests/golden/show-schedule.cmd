@@ -1,0 +1,1 @@
+fivefold show schedule 1f1b pp=4 microbatches=8
