@@ -10,6 +10,7 @@
 #include "fivefold/validate.h"
 #include "fivefold/version.h"
 #include "output/lines.h"
+#include <stdio.h>
 #include <string.h>
 
 static const char *word(const ff_session *s, int index) {
@@ -46,6 +47,46 @@ static ff_status read_layout(ff_session *s, int *at, const char **layout) {
     return FF_OK;
 }
 
+/* "2/4": the second of four shares. */
+static ff_status read_share(ff_session *s, ff_plan_options *options) {
+    const char *text = s->arguments->options.share;
+    int share, shares, used = 0;
+    if (text == NULL)
+        return FF_OK;
+    if (sscanf(text, "%d/%d%n", &share, &shares, &used) == 2 && text[used] == '\0' && share >= 1 &&
+        share <= shares && shares <= 1 << 20) {
+        options->share = share;
+        options->shares = shares;
+        return FF_OK;
+    }
+    ff_report(s->findings, FF0403, FF_NOWHERE, "--share: \"%s\" is no share", text);
+    ff_report_help(s->findings, "1/4 is the first of four");
+    return FF_INVALID;
+}
+
+/* With --max or --min the job is changed to the extreme, which is then planned. */
+static ff_status reach_extreme(ff_session *s, ff_plan_options *options, ff_job *job) {
+    const ff_options *o = &s->arguments->options;
+    if (o->most < 0 && o->least < 0)
+        return FF_OK;
+    ff_extreme extreme = o->most >= 0 ? (ff_extreme)o->most : FF_EXTREME_NODES;
+    ff_job *changed = FF_ARENA_NEW(s->arena, ff_job);
+    int64_t value = 0;
+    ff_status status = ff_plan_extreme(job, options, extreme, s->findings, changed, &value);
+    if (status != FF_OK)
+        return status;
+    *job = *changed;
+    if (extreme == FF_EXTREME_MBS)
+        options->grid = ff_arena_printf(s->arena, "%s mbs=%lld",
+                                        options->grid == NULL ? "" : options->grid,
+                                        (long long)value);
+    ff_facts_open_record(s->facts, "what_if");
+    ff_facts_add_text(s->facts, "words", "%s", ff_extreme_words(extreme));
+    ff_facts_add_integer(s->facts, "value", value);
+    ff_facts_close(s->facts);
+    return FF_OK;
+}
+
 static ff_status run_plan(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     if (o->gbs_tokens == 0 && o->gbs_sequences == 0)
@@ -60,7 +101,13 @@ static ff_status run_plan(ff_session *s) {
         .grid = o->grid,
         .near_ratio = o->near_ratio,
         .objective = (ff_objective)o->objective,
+        .no_prune = o->no_prune,
     };
+    status = read_share(s, &options);
+    if (status == FF_OK)
+        status = reach_extreme(s, &options, &inputs->job);
+    if (status != FF_OK)
+        return status;
     ff_plan_set *set = NULL;
     double begun_s = ff_terminal_clock_s();
     status = ff_plan_search(&inputs->job, &options, s->findings, &set);

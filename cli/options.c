@@ -41,6 +41,8 @@ static const char *const forms[] = {"text", "json", "csv", NULL};
 static const char *const qualities[] = {"good", "suspect", "all", NULL};
 static const char *const colours[] = {"auto", "always", "never", NULL};
 static const char *const ledgers[] = {"full", "lesson", NULL};
+static const char *const extremes[] = {"seq", "mbs", "params", NULL};
+static const char *const minima[] = {"nodes", NULL};
 static const char *const objectives[] = {"tokens", "memory", "devices", NULL};
 
 #define PLACE(field) offsetof(ff_options, field)
@@ -61,6 +63,14 @@ static const option_row table[] = {
         "pin, bound or forbid: 'tp=8,pp<=16,zero!=3,cp=1|2'"),
     ROW("near", 0, "PCT", PLAN, VALUE_PERCENT, near_ratio, NULL,
         "among layouts within PCT of the best prefer the simplest (2%)"),
+    ROW("no-prune", 0, NULL, PLAN, VALUE_FLAG, no_prune, NULL,
+        "price every layout, also where a bound shows that it cannot win"),
+    ROW("share", 0, "I/N", PLAN, VALUE_TEXT, share, NULL,
+        "search only the I-th of N equal shares of the space"),
+    ROW("max", 0, "WHAT", PLAN, VALUE_CHOICE, most, extremes,
+        "instead of a plan: the longest seq, the largest mbs or params that fit"),
+    ROW("min", 0, "WHAT", PLAN, VALUE_CHOICE, least, minima,
+        "instead of a plan: the fewest nodes on which the model fits"),
     ROW("objective", 0, "WHAT", PLAN, VALUE_CHOICE, objective, objectives,
         "what is best: tokens (per second), memory (least) or devices (fewest)"),
     ROW("grid", 0, "CHOICES", PLAN, VALUE_ADDED_TEXT, grid, NULL,
@@ -81,8 +91,7 @@ static const option_row table[] = {
         "only rows of these: dense,moe,dense-incomplete,moe-incomplete"),
     ROW("quality", 0, "WHICH", VALIDATE, VALUE_CHOICE, quality, qualities,
         "only rows of this quality (good), or all"),
-    ROW("worst", 0, "N", VALIDATE, VALUE_COUNT, worst, NULL,
-        "show the N worst rows term by term"),
+    ROW("worst", 0, "N", VALIDATE, VALUE_COUNT, worst, NULL, "show the N worst rows term by term"),
     ROW("output", 'o', "FORM", DATA, VALUE_CHOICE, form, forms, "text, json or csv"),
     ROW("color", 0, "WHEN", ANY, VALUE_CHOICE, colour, colours, "auto, always or never"),
     ROW("quiet", 'q', NULL, ANY, VALUE_FLAG, quiet, NULL, "no notes and warnings"),
@@ -331,7 +340,8 @@ static bool settle(reading *r, const seen *s, unsigned command, const char *comm
 }
 
 static ff_options defaults(void) {
-    return (ff_options){.by = "source", .top = 5, .recipe = -1, .imbalance = 1.0};
+    return (ff_options){
+        .by = "source", .top = 5, .recipe = -1, .imbalance = 1.0, .most = -1, .least = -1};
 }
 
 static ff_status refuse_many(ff_diagnostics *findings) {

@@ -33,6 +33,9 @@ typedef struct ff_options {
     int64_t top;
     const char *where, *grid;
     double near_ratio;
+    bool no_prune;
+    const char *share;
+    int most, least;                     /* -1 = not asked, else the index of the word */
     int objective, ledger, form, colour; /* enums, by their table of words */
     const char *profile, *layout;
     int recipe; /* -1 = not given, else ff_recipe */

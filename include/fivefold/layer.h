@@ -104,11 +104,12 @@ typedef struct ff_kernels {
     bool flash_attention;  /* scores never reach memory */
     bool flash_2;          /* the kernels of 2023 on; the first ones reach half of their rate */
     bool flash_3;          /* kernels that use a Hopper's asynchronous copies, or cuDNN's */
-    bool fused_softmax;    /* without flash: scale, mask and softmax in one kernel */
-    bool fused_rope;       /* one pass over queries and keys; eager ones take five */
+    bool eager_softmax;    /* without flash: scale, mask and softmax apart, in fp32 */
+    bool eager_rope;       /* rotary embedding in eager code: five passes, its factors kept */
     bool fused_norm;       /* an eager norm keeps an fp32 copy: 4h more */
     bool fused_activation; /* an eager SwiGLU keeps silu(gate) too: 2f more */
-    bool gathers_again;    /* SP: a linear's input is gathered again in backward; else kept whole */
+    bool keeps_gathered;   /* SP: a linear's input is kept as gathered, not gathered again */
+    bool gathers_logits;   /* the loss sees all of the vocabulary on every TP rank */
     bool fused_loss;       /* cross-entropy in place: 6 bytes a logit instead of 10 */
 } ff_kernels;
 

@@ -55,6 +55,20 @@ FF_API ff_status ff_plan_search(const ff_job *job, const ff_plan_options *option
 FF_API void ff_plan_free(ff_plan_set *set);
 FF_API void ff_plan_facts(const ff_plan_set *set, double elapsed_s, ff_facts *facts);
 
+/* What if: the extreme value of one quantity with which something still fits. `changed` is the job
+ * with that value, to be planned as any other. */
+typedef enum ff_extreme {
+    FF_EXTREME_SEQ,
+    FF_EXTREME_MBS,
+    FF_EXTREME_PARAMS, /* by layers */
+    FF_EXTREME_NODES,
+} ff_extreme;
+FF_API ff_status ff_plan_extreme(const ff_job *job, const ff_plan_options *options,
+                                 ff_extreme extreme, ff_diagnostics *findings, ff_job *changed,
+                                 int64_t *value);
+/* "longest sequence, tokens" */
+FF_API const char *ff_extreme_words(ff_extreme extreme);
+
 /* Judges one layout: FF_OK when it is legal and fits, FF_NO when not, FF_INVALID when the layout
  * cannot be read. The facts hold legal, verdict, fits, findings and, when legal, the estimate. */
 FF_API ff_status ff_check(const ff_job *job, const char *layout, ff_diagnostics *findings,

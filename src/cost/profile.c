@@ -57,16 +57,18 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static const struct flag {
     const char *key;
     size_t offset;
+    bool otherwise; /* where a profile does not say */
 } flags[] = {
-    {"flash_attention", offsetof(ff_kernels, flash_attention)},
-    {"flash_2", offsetof(ff_kernels, flash_2)},
-    {"flash_3", offsetof(ff_kernels, flash_3)},
-    {"fused_softmax", offsetof(ff_kernels, fused_softmax)},
-    {"fused_rope", offsetof(ff_kernels, fused_rope)},
-    {"gathers_again", offsetof(ff_kernels, gathers_again)},
-    {"fused_norm", offsetof(ff_kernels, fused_norm)},
-    {"fused_activation", offsetof(ff_kernels, fused_activation)},
-    {"fused_loss", offsetof(ff_kernels, fused_loss)},
+    {"flash_attention", offsetof(ff_kernels, flash_attention), true},
+    {"flash_2", offsetof(ff_kernels, flash_2), true},
+    {"flash_3", offsetof(ff_kernels, flash_3), true},
+    {"eager_softmax", offsetof(ff_kernels, eager_softmax), false},
+    {"eager_rope", offsetof(ff_kernels, eager_rope), false},
+    {"keeps_gathered", offsetof(ff_kernels, keeps_gathered), false},
+    {"gathers_logits", offsetof(ff_kernels, gathers_logits), false},
+    {"fused_norm", offsetof(ff_kernels, fused_norm), true},
+    {"fused_activation", offsetof(ff_kernels, fused_activation), true},
+    {"fused_loss", offsetof(ff_kernels, fused_loss), true},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -109,7 +111,7 @@ static void read_kernels(const ff_field *root, ff_diagnostics *findings, ff_prof
     for (int i = 0; i < FLAGS; i++) {
         bool *flag = (bool *)((char *)&profile->kernels + flags[i].offset);
         known[i] = flags[i].key;
-        *flag = true;
+        *flag = flags[i].otherwise;
         ff_field_get_boolean(kernels, flags[i].key, findings, flag);
     }
     ff_field_report_unknown(kernels, known, findings);

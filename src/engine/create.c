@@ -262,6 +262,7 @@ void ff_rank_begin_step(ff_rank *rank, int64_t step) {
     rank->step = step;
     rank->rate = rank->setup->options.rate;
     rank->at = 0;
+    rank->order = 0;
     rank->ended = rank->updated = rank->norm_shared = false;
     rank->frame = (ff_frame){.unit = -1};
     rank->traffics = 0;

@@ -1,6 +1,7 @@
 /* See listing.h. */
 #include "engine/listing.h"
 
+#include "engine/random.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,4 +115,14 @@ void ff_listing_build(const ff_setup *setup, int64_t stage, const ff_unit *const
 void ff_listing_free(ff_listing *listing) {
     free(listing->item);
     *listing = (ff_listing){0};
+}
+
+uint64_t ff_order_next(uint64_t order, const ff_action *action, const ff_operator *op, int layer) {
+    uint64_t event = ff_mix((uint64_t)(layer + 2));
+    if (action != NULL)
+        event = ff_random(event, (uint64_t)action->kind,
+                          ((uint64_t)action->chunk << 32) ^ (uint64_t)action->microbatch);
+    for (const char *c = op == NULL ? "" : op->name; *c != '\0'; c++)
+        event = ff_mix(event ^ (uint64_t)(unsigned char)*c);
+    return ff_mix(order ^ event ^ (op == NULL ? 99 : (uint64_t)op->phase));
 }

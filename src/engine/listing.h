@@ -50,4 +50,8 @@ void ff_listing_build(const ff_setup *setup, int64_t stage, const ff_unit *const
                       const int *counts, ff_listing *listing);
 void ff_listing_free(ff_listing *listing);
 
+/* A number that stands for a sequence of events: what a rank did, against what the program says.
+ * Start at 0; `action` NULL at the step's end, `op` NULL where an action opens. */
+uint64_t ff_order_next(uint64_t order, const ff_action *action, const ff_operator *op, int layer);
+
 #endif

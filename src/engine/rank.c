@@ -358,16 +358,11 @@ static void end_background(ff_rank *rank, int at) {
     ff_background *b = rank->background[at];
     if (b->exchange.faulty)
         ff_rank_fail(rank, "a message in the background had another length than awaited");
-    if (b->data == NULL) {
-        free(b);
-    } else {
-        for (int i = 0; i < 4; i++)
-            if (rank->transfer_buffer[i] == b->data)
-                rank->transfer_busy[i] = false;
-        if (b->data != rank->transfer_buffer[2] && b->data != rank->transfer_buffer[3])
-            ff_store_give(&rank->store, b->data);
-        free(b);
-    }
+    count_traffic(rank, b->item, &b->exchange);
+    for (int i = 0; i < 4; i++)
+        if (b->data != NULL && rank->transfer_buffer[i] == b->data)
+            rank->transfer_busy[i] = false;
+    free(b);
     rank->background[at] = rank->background[--rank->backgrounds];
 }
 
@@ -392,11 +387,19 @@ static bool start_background(ff_rank *rank, const ff_exchange *exchange, const f
     b->item = item;
     rank->background[rank->backgrounds++] = b;
     ff_exchange_start(&rank->wire, &b->exchange);
-    count_traffic(rank, item, &b->exchange);
     return true;
 }
 
-/* A message leaves from its own buffer, or from one more where that is still on its way. */
+static bool is_send(const ff_item *item) {
+    return !item->opens && item->in_action && item->op.kind == FF_OPERATOR_COLLECTIVE &&
+           item->op.collective == FF_SEND_RECEIVE;
+}
+
+static int send_buffer(const ff_item *item) {
+    return item->action.kind == FF_ACTION_SEND_GRADIENT ? 3 : 2;
+}
+
+/* A message leaves from the buffer of its kind, when the one before has left it. */
 static bool start_send(ff_rank *rank, const ff_item *item) {
     bool of_gradient = item->action.kind == FF_ACTION_SEND_GRADIENT;
     ff_flight *flight = ff_rank_flight(rank);
@@ -404,11 +407,8 @@ static bool start_send(ff_rank *rank, const ff_item *item) {
     if (!ff_rank_needs(rank, item, *out, "tensor to send"))
         return false;
     int64_t elements = boundary_elements(rank), members[FF_ENGINE_MOST_RANKS];
-    int buffer = of_gradient ? 3 : 2;
-    real *data = rank->transfer_buffer[buffer];
-    if (rank->transfer_busy[buffer])
-        data = ff_store_take(&rank->store, FF_STORE_TRANSFERS, elements, "one more message");
-    rank->transfer_busy[buffer] = true;
+    real *data = rank->transfer_buffer[send_buffer(item)];
+    rank->transfer_busy[send_buffer(item)] = true;
     memcpy(data, *out, (size_t)elements * sizeof(real));
     ff_rank_give(rank, out);
     ff_exchange e = {.collective = FF_SEND_RECEIVE,
@@ -444,10 +444,11 @@ static bool start_exchange(ff_rank *rank, const ff_item *item) {
 }
 
 static bool do_item(ff_rank *rank, const ff_item *item) {
+    rank->order = ff_order_next(rank->order, item->in_action ? &item->action : NULL,
+                                item->opens ? NULL : &item->op, item->layer);
     if (item->opens)
         return open_action(rank, item);
-    if (item->in_action && item->op.collective == FF_SEND_RECEIVE &&
-        item->op.kind == FF_OPERATOR_COLLECTIVE && item->row->start == NULL)
+    if (is_send(item))
         return start_send(rank, item);
     if (item->unit >= 0 && item->unit != rank->frame.unit && item->row->run != NULL) {
         if (!leave_unit(rank))
@@ -506,7 +507,11 @@ ff_progress ff_rank_advance(ff_rank *rank) {
             ff_step_update(rank);
         return FF_DONE;
     }
-    return do_item(rank, &rank->listing.item[rank->at++]) ? FF_MOVED : FF_FAULT;
+    const ff_item *item = &rank->listing.item[rank->at];
+    if (is_send(item) && rank->transfer_busy[send_buffer(item)])
+        return moved ? FF_MOVED : FF_WAITS;
+    rank->at++;
+    return do_item(rank, item) ? FF_MOVED : FF_FAULT;
 }
 
 void ff_rank_describe(const ff_rank *rank, char *text, size_t text_bytes) {

@@ -112,6 +112,7 @@ typedef struct ff_rank {
     int32_t *tokens, *targets;            /* of the microbatch in hand */
     /* The step. */
     int64_t step, at;
+    uint64_t order; /* of what was done (listing.h) */
     ff_frame frame;
     ff_exchange exchange;
     const ff_item *waiting; /* whose exchange runs */

@@ -85,7 +85,7 @@ static double core_bytes(const layer_view *view, const core *c, double score_mov
 /* Times that an unfused core moves the scores, forward, and half of what its backward does: written,
  * softmax in and out, dropout in and out, read; an eager softmax casts, scales and masks apart. */
 static double softmax_moves(const layer_view *view) {
-    return view->shape->kernels.fused_softmax ? 6 : 14;
+    return view->shape->kernels.eager_softmax ? 14 : 6;
 }
 
 /* A flash kernel computes the scores again in backward. */
@@ -96,7 +96,7 @@ static double backward_forwards(const layer_view *view) {
 /* Reads and writes of an element by rotary embedding: eager code multiplies by the cosine, halves,
  * negates, joins, multiplies by the sine and adds, a kernel each. */
 static double rope_moves(const layer_view *view) {
-    return view->shape->kernels.fused_rope ? 2 : 11;
+    return view->shape->kernels.eager_rope ? 11 : 2;
 }
 
 /* Ring steps beside the attention blocks, then Ulysses' exchange of heads for tokens. */
@@ -159,6 +159,10 @@ static void save_core(layer_view *view, const core *c) {
     list_save(view, &(saving){"query", query_elements(c), 0, 0, FF_PHASE_BACKWARD, "tp cp"});
     list_save(view, &(saving){"key and value", key_value_elements(c), 0, 0, FF_PHASE_BACKWARD,
                               "tp (up to the KV heads) cp"});
+    if (view->shape->kernels.eager_rope)
+        list_save(view, &(saving){"rotated halves",
+                                  ff_add(2 * query_elements(c), key_value_elements(c)), 0, 0,
+                                  FF_PHASE_BACKWARD, "tp cp"});
     list_save(view, &(saving){"attention output", output_elements(c), view->shape->gemm_input_bytes,
                               0, FF_PHASE_WEIGHT, "tp cp"});
     if (view->shape->kernels.flash_attention) {
@@ -167,6 +171,9 @@ static void save_core(layer_view *view, const core *c) {
         return;
     }
     list_save(view, &(saving){"softmax", scores, 0, FF_MODULE_CORE, FF_PHASE_BACKWARD, "tp cp"});
+    if (view->shape->kernels.eager_softmax)
+        list_save(view,
+                  &(saving){"fp32 softmax", scores, 4, FF_MODULE_CORE, FF_PHASE_BACKWARD, "tp cp"});
     if (!view->model->dropout)
         return;
     list_save(view, &(saving){"attention dropout mask", scores, 1, FF_MODULE_CORE,

@@ -111,9 +111,24 @@ static void save_head_input(layer_view *view, const char *name, int64_t width) {
                         FF_PHASE_WEIGHT, view->shape->sp ? "tp cp" : "cp"});
 }
 
+/* Logits that the loss of a rank sees: its share of the vocabulary, or all of it. */
+static int64_t logit_elements(const layer_view *view, const product *head) {
+    int64_t shares = view->shape->kernels.gathers_logits ? view->shape->tp : 1;
+    return ff_mul3(head->m, head->n, shares);
+}
+
+static void gather_logits(layer_view *view, int64_t logits) {
+    exchange e = {.name = "loss.logits all-gather",
+                  .collective = FF_ALL_GATHER,
+                  .group = FF_AXES(FF_AXIS_TP),
+                  .elements = logits};
+    if (view->shape->kernels.gathers_logits)
+        list_exchange(view, FF_PHASE_FORWARD, view->shape->tp, &e);
+}
+
 static void head_forward(layer_view *view, const product *head) {
     const ff_model *model = view->model;
-    int64_t logits = ff_mul(head->m, head->n);
+    int64_t logits = logit_elements(view, head);
     product project = head_projection(view);
     if (model->final_norm)
         norm_forward(view, "final norm", true, view->shard_tokens);
@@ -125,15 +140,18 @@ static void head_forward(layer_view *view, const product *head) {
     }
     list_tp_enter(view, "head.all-gather", FF_PHASE_FORWARD, model->embedding_width, 0);
     list_gemm(view, head, FF_PHASE_FORWARD);
+    gather_logits(view, logits);
     list_memory(view, "loss", FF_PHASE_FORWARD, 5 * (double)logits, 0);
-    loss_exchanges(view);
+    if (!view->shape->kernels.gathers_logits)
+        loss_exchanges(view);
     list_save(view, &(saving){"loss softmax", logits, 4, 0, FF_PHASE_BACKWARD, "tp cp"});
 }
 
 static void head_backward(layer_view *view, const product *head) {
     const ff_model *model = view->model;
     product project = head_projection(view);
-    list_memory(view, "loss backward", FF_PHASE_BACKWARD, 4 * (double)ff_mul(head->m, head->n), 0);
+    list_memory(view, "loss backward", FF_PHASE_BACKWARD,
+                4 * (double)logit_elements(view, head), 0);
     int input_gradient = list_gemm(view, head, FF_PHASE_BACKWARD);
     list_tp_regather(view, "head.input all-gather", model->embedding_width, input_gradient);
     int weight_gradient = list_gemm(view, head, FF_PHASE_WEIGHT);
@@ -147,6 +165,13 @@ static void head_backward(layer_view *view, const product *head) {
         norm_backward(view, "final norm backward", view->shard_tokens);
 }
 
+/* Of a logit, beside its softmax: fp32 logits turn into it in place. */
+static int loss_working_bytes(const ff_layer_shape *shape) {
+    if (!shape->kernels.fused_loss)
+        return 6;
+    return shape->activation_bytes < 4 ? 2 : 0;
+}
+
 void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
@@ -155,7 +180,7 @@ void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_
         1,      0};
     head_forward(&view, &head);
     head_backward(&view, &head);
-    list_working(&view, "logits", ff_mul3(head.m, head.n, shape->kernels.fused_loss ? 2 : 6));
+    list_working(&view, "logits", ff_mul(logit_elements(&view, &head), loss_working_bytes(shape)));
 }
 
 /* ---- multi-token prediction ---- */

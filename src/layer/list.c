@@ -150,7 +150,7 @@ void list_tp_leave_backward(layer_view *view, const char *name) {
 
 void list_tp_regather(layer_view *view, const char *name, int64_t width,
                       int behind_input_gradient) {
-    if (!view->shape->sp || !view->shape->kernels.gathers_again)
+    if (!view->shape->sp || view->shape->kernels.keeps_gathered)
         return;
     exchange e = tp_exchange(view, name, FF_ALL_GATHER, width);
     e.timing = FF_TIMING_BEHIND_GEMM;
@@ -177,7 +177,7 @@ enum { EAGER_NORM_FORWARD = 18, EAGER_NORM_BACKWARD = 45 };
 
 /* What a linear reads after SP's gather is kept as it was gathered, or as the norm wrote it. */
 static bool kept_whole(const layer_view *view) {
-    return view->shape->sp && !view->shape->kernels.gathers_again;
+    return view->shape->sp && view->shape->kernels.keeps_gathered;
 }
 
 /* A layer norm is one kernel in every framework. */

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-ff_status ff_model_read(const char *name, const char *text, size_t length,
-                        ff_diagnostics *findings, ff_model *model) {
+ff_status ff_model_read(const char *name, const char *text, size_t length, ff_diagnostics *findings,
+                        ff_model *model) {
     ff_arena *arena = ff_arena_create();
     const ff_field *root;
     ff_status status = ff_fields_read(arena, name, text, length, findings, &root);
@@ -42,8 +42,7 @@ ff_status ff_cluster_named(const char *name, ff_diagnostics *findings, ff_cluste
     return ff_cluster_preset(name, findings, cluster);
 }
 
-ff_profile *ff_profile_load(const char *name, const ff_cluster *cluster,
-                            ff_diagnostics *findings) {
+ff_profile *ff_profile_load(const char *name, const ff_cluster *cluster, ff_diagnostics *findings) {
     char path[128];
     name = name == NULL ? ff_profile_default(cluster) : name;
     snprintf(path, sizeof path, "profiles/%s", name);

@@ -10,9 +10,9 @@
  * Labels of neighbouring items share one column. Of a table the widest column of words is wrapped;
  * where that is not enough, columns go from the right, and a line says so. A tree that is no
  * document is printed as it is, a line a value. */
+#include "base/units.h"
 #include "output/lines.h"
 #include "output/table.h"
-#include "base/units.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -236,6 +236,94 @@ static void print_contrasts(ff_text *out, const ff_fact *root, const ff_look *lo
         print_too_big(out, ff_fact_find(root, "too_big"), look);
 }
 
+/* How firmly the first wins: room, rivals within the model's error, constants that would flip it. */
+static void print_cliff(ff_text *out, const ff_fact *root, const ff_look *look) {
+    char spare[FF_VALUE_BYTES], share[FF_VALUE_BYTES];
+    ff_text text = {0};
+    ff_text_printf(&text, "%s to spare on stage %lld; the largest loss is %s, %s of the step",
+                   ff_format_bytes(ff_fact_real(root, "cliff.spare_bytes"), spare, sizeof spare),
+                   (long long)ff_fact_integer(root, "cliff.stage"),
+                   ff_fact_text(root, "cliff.loss"),
+                   ff_format_percent(ff_fact_real(root, "cliff.loss_ratio"), share, sizeof share));
+    ff_item(out, INDENT, "binds", CONTRAST_LABEL, ff_text_bytes(&text), look);
+    ff_text_free(&text);
+}
+
+static void print_close(ff_text *out, const ff_fact *root, const ff_look *look) {
+    char error[FF_VALUE_BYTES];
+    ff_text text = {0};
+    ff_text_printf(&text, "%lld layouts%s within %s of 1, the model's own error",
+                   (long long)ff_fact_integer(root, "close.layouts"),
+                   ff_fact_boolean(root, "close.at_least") ? " or more" : "",
+                   ff_format_percent(ff_fact_real(root, "close.error_ratio"), error, sizeof error));
+    const ff_fact *rival = ff_fact_find(root, "close.rival");
+    if (rival != NULL)
+        ff_text_printf(&text, "; to decide, measure 1 and this one (%+.1f%% a token)",
+                       100 * (ff_fact_real(root, "close.ratio") - 1));
+    if (rival != NULL)
+        print_contrast(out, "close", rival->text, &text, look);
+    else
+        ff_item(out, INDENT, "close", CONTRAST_LABEL, ff_text_bytes(&text), look);
+    ff_text_free(&text);
+}
+
+/* The constant that is nearest to changing the winner. */
+static const ff_fact *nearest_flip(const ff_fact *list) {
+    const ff_fact *nearest = NULL;
+    double least = 1e9;
+    for (const ff_fact *k = list->first; k != NULL; k = k->next) {
+        double factor = ff_fact_real(k, "factor");
+        double distance = factor > 0 ? fabs(log(factor)) : 1e9;
+        if (distance < least) {
+            least = distance;
+            nearest = k;
+        }
+    }
+    return nearest;
+}
+
+static void print_flip(ff_text *out, const ff_fact *root, const ff_look *look) {
+    const ff_fact *list = ff_fact_find(root, "sensitivity");
+    const ff_fact *k = list == NULL ? NULL : nearest_flip(list);
+    char at[FF_VALUE_BYTES], now[FF_VALUE_BYTES];
+    if (k == NULL)
+        return;
+    const char *unit = ff_fact_text(k, "unit");
+    ff_text text = {0};
+    ff_text_printf(&text, "%s at %s instead of %s makes another layout win",
+                   ff_fact_text(k, "words"),
+                   ff_format_number(unit, ff_fact_real(k, "flips_at"), at, sizeof at),
+                   ff_format_number(unit, ff_fact_real(k, "value"), now, sizeof now));
+    print_contrast(out, "flips", ff_fact_text(k, "to"), &text, look);
+}
+
+static void print_baselines(ff_text *out, const ff_fact *root, const ff_look *look) {
+    const ff_fact *list = ff_fact_find(root, "baselines");
+    for (const ff_fact *b = list == NULL ? NULL : list->first; b != NULL; b = b->next) {
+        const char *layout = ff_fact_text(b, "layout");
+        ff_text text = {0};
+        if (layout[0] == '\0') {
+            ff_text_printf(&text, "%s: nothing fits", ff_fact_text(b, "name"));
+            ff_item(out, INDENT, "rule of thumb", CONTRAST_LABEL, ff_text_bytes(&text), look);
+            ff_text_free(&text);
+            continue;
+        }
+        ff_text_printf(&text, "%s: %+.1f%% a token against 1", ff_fact_text(b, "name"),
+                       100 * (ff_fact_real(b, "ratio") - 1));
+        print_contrast(out, "rule of thumb", layout, &text, look);
+    }
+}
+
+static void print_reasons(ff_text *out, const ff_fact *root, const ff_look *look) {
+    if (ff_fact_find(root, "cliff") == NULL)
+        return;
+    ff_text_append(out, "\n");
+    print_cliff(out, root, look);
+    print_close(out, root, look);
+    print_flip(out, root, look);
+    print_baselines(out, root, look);
+}
+
 static void print_nothing_fits(ff_text *out, const ff_fact *root, const ff_look *look) {
     const ff_fact *nothing = ff_fact_find(root, "nothing_fits");
     if (nothing == NULL || nothing->kind != FF_FACT_RECORD)
@@ -269,8 +357,22 @@ static void print_next(ff_text *out, const ff_fact *next, const ff_look *look) {
     }
 }
 
+static void print_what_if(ff_text *out, const ff_fact *root, const ff_look *look) {
+    char value[FF_VALUE_BYTES];
+    if (ff_fact_find(root, "what_if") == NULL)
+        return;
+    ff_text text = {0};
+    ff_text_printf(&text, "%s: %s", ff_fact_text(root, "what_if.words"),
+                   ff_format_integer(ff_fact_integer(root, "what_if.value"), value, sizeof value));
+    ff_text_append(out, "  ");
+    ff_painted(out, ff_text_bytes(&text), FF_PAINT_HEADING, look);
+    ff_text_append(out, "\n\n");
+    ff_text_free(&text);
+}
+
 void ff_render_plan(const ff_fact *root, const ff_look *look, ff_text *out) {
     ff_text_append(out, "\n");
+    print_what_if(out, root, look);
     ff_print_summary(out, root, look);
     const ff_fact *plans = ff_fact_find(root, "plans");
     if (plans != NULL && plans->first != NULL)
@@ -278,6 +380,7 @@ void ff_render_plan(const ff_fact *root, const ff_look *look, ff_text *out) {
     print_nothing_fits(out, root, look);
     print_why(out, root, look);
     print_contrasts(out, root, look);
+    print_reasons(out, root, look);
     print_next(out, ff_fact_find(root, "next"), look);
     ff_text_append(out, "\n");
 }

@@ -50,8 +50,7 @@ static void score_row(ff_table *table, const char *name, const ff_fact *group) {
             snprintf(text, sizeof text, "%lld", (long long)ff_fact_integer(group, columns[i].path));
             ff_table_cell(table, text, FF_PAINT_NONE);
         } else {
-            ff_table_cell(table, percent(group, columns[i].path, text, sizeof text),
-                          FF_PAINT_NONE);
+            ff_table_cell(table, percent(group, columns[i].path, text, sizeof text), FF_PAINT_NONE);
         }
     }
 }
@@ -93,12 +92,11 @@ static void print_means(ff_text *out, const ff_fact *root, const ff_look *look) 
 static void print_ranking(ff_text *out, const ff_fact *root, const ff_look *look) {
     const ff_fact *ranking = ff_fact_find(root, "total.ranking");
     ff_text line = {0};
-    ff_text_printf(&line,
-                   "%lld groups of layouts: regret mean %.1f, median %.1f %%; rank correlation %.2f",
-                   (long long)ff_fact_integer(ranking, "groups"),
-                   100 * ff_fact_real(ranking, "mean_regret"),
-                   100 * ff_fact_real(ranking, "median_regret"),
-                   ff_fact_real(ranking, "mean_rank_correlation"));
+    ff_text_printf(
+        &line, "%lld groups of layouts: regret mean %.1f, median %.1f %%; rank correlation %.2f",
+        (long long)ff_fact_integer(ranking, "groups"), 100 * ff_fact_real(ranking, "mean_regret"),
+        100 * ff_fact_real(ranking, "median_regret"),
+        ff_fact_real(ranking, "mean_rank_correlation"));
     ff_item(out, INDENT, "ranking", 15, ff_text_bytes(&line), look);
     ff_text_free(&line);
 }
@@ -130,8 +128,12 @@ static void add_term(ff_text *line, const char *name, double seconds, double ste
 static void print_times(ff_text *out, const ff_fact *row, const ff_look *look) {
     static const struct {
         const char *name, *path;
-    } terms[] = {{"bubble", "time.bubble_s"},      {"tp", "time.tp_s"}, {"pp", "time.pp_s"},
-                 {"cp", "time.cp_s"},              {"ep", "time.ep_s"}, {"dp", "time.dp_s"},
+    } terms[] = {{"bubble", "time.bubble_s"},
+                 {"tp", "time.tp_s"},
+                 {"pp", "time.pp_s"},
+                 {"cp", "time.cp_s"},
+                 {"ep", "time.ep_s"},
+                 {"dp", "time.dp_s"},
                  {"optimizer", "time.optimizer_s"}};
     double step_s = ff_fact_real(row, "predicted_low_s");
     ff_text line = {0};

@@ -221,7 +221,7 @@ static void read_grid(ff_space *space, char *copy, ff_diagnostics *findings) {
 ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
                         const ff_plan_options *options, ff_diagnostics *findings) {
     int errors = ff_diagnostics_count_of(findings, FF_ERROR);
-    *space = (ff_space){.job = job};
+    *space = (ff_space){.job = job, .share = options->share, .shares = options->shares};
     if (options->where != NULL)
         read_where(space, ff_arena_copy(arena, options->where, strlen(options->where)), findings);
     if (options->grid != NULL)

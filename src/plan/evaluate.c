@@ -160,8 +160,11 @@ static bool set_grid(ff_evaluator *e, const ff_layout *layout) {
 /* A split that the user gave is mapped anew each time; balanced ones are few and kept. */
 static const ff_stage_map *find_map(ff_evaluator *e, const ff_layout *layout) {
     ff_schedule_shape shape = ff_schedule_shape_of(layout);
-    map_key key = {layout->pp, layout->vpp, layout->chunks,
-                   ff_schedule_position(&shape, 0, shape.chunks - 1), layout->recompute == FF_RECOMPUTE_FULL,
+    map_key key = {layout->pp,
+                   layout->vpp,
+                   layout->chunks,
+                   ff_schedule_position(&shape, 0, shape.chunks - 1),
+                   layout->recompute == FF_RECOMPUTE_FULL,
                    layout->recompute == FF_RECOMPUTE_FULL ? layout->recompute_layers : 0};
     bool balanced = (layout->given & e->split_bit) == 0;
     if (balanced && e->map != NULL && memcmp(&key, &e->map_of, sizeof key) == 0)

@@ -187,8 +187,9 @@ static void stages_table(const ff_explained *e, ff_facts *facts) {
     for (int64_t stage = 0; stage < e->layout.pp; stage++) {
         int layers = 0;
         for (int64_t chunk = 0; chunk < e->layout.vpp; chunk++)
-            layers += e->layout.layers_of_chunk[ff_schedule_position(&shape, (int32_t)stage,
-                                                                     (int32_t)chunk)];
+            layers +=
+                e->layout
+                    .layers_of_chunk[ff_schedule_position(&shape, (int32_t)stage, (int32_t)chunk)];
         ff_facts_open_record(facts, NULL);
         ff_facts_add_integer(facts, "stage", stage);
         ff_facts_add_integer(facts, "layers", layers);

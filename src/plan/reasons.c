@@ -206,8 +206,7 @@ static void close_facts(const ff_plan_set *set, ff_facts *facts) {
     if (rival > 0) {
         ff_facts_add_integer(facts, "rival_rank", rival + 1);
         layout_text(set, &set->best[rival].point, "rival", facts);
-        ff_facts_add_real(facts, "ratio",
-                          set->best[rival].s_per_token / set->best[0].s_per_token);
+        ff_facts_add_real(facts, "ratio", set->best[rival].s_per_token / set->best[0].s_per_token);
     }
     ff_facts_close(facts);
 }
@@ -253,7 +252,8 @@ static void decision_tree(const ff_plan_set *set, char *where, size_t bytes) {
     const char *cp = job->seq >= 32768 ? "cp>1" : "cp=1";
     if (one <= room)
         snprintf(where, bytes, "%s,tp=1,pp=1,zero=1", cp);
-    else if (domain <= room && 2.0 * (double)count.total / (double)job->cluster.domain_devices <= room)
+    else if (domain <= room &&
+             2.0 * (double)count.total / (double)job->cluster.domain_devices <= room)
         snprintf(where, bytes, "%s,pp=1,tp<=%lld,zero=3", cp,
                  (long long)job->cluster.domain_devices);
     else
@@ -270,8 +270,7 @@ static void baseline_facts(const ff_plan_set *set, const char *name, const char 
     ff_status status = ff_plan_search(&set->job, &options, NULL, &found);
     if (status == FF_OK) {
         layout_text(found, &found->best[0].point, "layout", facts);
-        ff_facts_add_real(facts, "ratio",
-                          found->best[0].s_per_token / set->best[0].s_per_token);
+        ff_facts_add_real(facts, "ratio", found->best[0].s_per_token / set->best[0].s_per_token);
     } else {
         ff_facts_add_null(facts, "layout");
     }
@@ -282,9 +281,9 @@ static void baseline_facts(const ff_plan_set *set, const char *name, const char 
 static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
     char tree[128], gold[128];
     decision_tree(set, tree, sizeof tree);
-    snprintf(gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0",
-             (long long)(set->job.cluster.domain_devices < 8 ? set->job.cluster.domain_devices
-                                                             : 8));
+    snprintf(
+        gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0",
+        (long long)(set->job.cluster.domain_devices < 8 ? set->job.cluster.domain_devices : 8));
     ff_facts_open_list(facts, "baselines");
     baseline_facts(set, "decision tree", tree, facts);
     baseline_facts(set, "TP x PP x DP, ZeRO-1", gold, facts);

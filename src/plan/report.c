@@ -235,10 +235,33 @@ static void with_room_facts(const ff_plan_set *set, const view *first, ff_facts 
     ff_facts_close(facts);
 }
 
+/* The best of a kind of layout that fits but is known to be slow: tp outside the domain, else
+ * recomputing all. A search of its own finds it, since bounds skip it in the first. */
+static bool find_slow(const ff_plan_set *set, ff_candidate *slow) {
+    char across[96];
+    const char *const wheres[] = {across, "recompute=full,zero_group=0,order=0"};
+    snprintf(across, sizeof across, "tp=%lld,zero_group=0,order=0",
+             (long long)ff_mul(2, set->job.cluster.domain_devices));
+    for (size_t i = 0; i < sizeof wheres / sizeof *wheres; i++) {
+        ff_plan_options options = {.top = 1, .where = wheres[i], .without_reasons = true};
+        ff_plan_set *found = NULL;
+        bool fits = ff_plan_search(&set->job, &options, NULL, &found) == FF_OK;
+        if (fits)
+            *slow = found->best[0];
+        ff_plan_free(found);
+        if (fits)
+            return true;
+    }
+    return false;
+}
+
 static void slow_facts(const ff_plan_set *set, const view *first, ff_facts *facts) {
+    ff_candidate candidate;
     view slow;
     char why[256];
-    look_again(set, &set->slow, true, &slow);
+    if (!find_slow(set, &candidate))
+        return;
+    look_again(set, &candidate, true, &slow);
     double ratio = slow.estimate.s_per_token / first->estimate.s_per_token;
     if (ratio < 1.02)
         return;
@@ -344,13 +367,12 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
     steps_facts(set, &first, facts);
     if (set->shown > 1)
         against_facts(&first, &second, facts);
-    if (!set->options.without_reasons)
-        ff_reasons_facts(set, facts);
     with_room_facts(set, &first, facts);
-    if (set->has_slow)
-        slow_facts(set, &first, facts);
+    slow_facts(set, &first, facts);
     if (set->has_too_big)
         too_big_facts(set, facts);
+    if (!set->options.without_reasons)
+        ff_reasons_facts(set, facts);
 }
 
 void ff_plan_facts(const ff_plan_set *set, double elapsed_s, ff_facts *facts) {

@@ -108,18 +108,6 @@ static void cut_to_top(ff_plan_set *set) {
 
 /* ---- contrasts ---- */
 
-static void note_slow(ff_plan_set *set, const ff_candidate *c) {
-    bool crosses = c->point.value[FF_DIM_TP] > set->job.cluster.domain_devices;
-    bool better =
-        !set->has_slow || (crosses ? !set->slow_crosses || c->s_per_token < set->slow.s_per_token
-                                   : !set->slow_crosses && c->s_per_token > set->slow.s_per_token);
-    if (!better)
-        return;
-    set->slow = *c;
-    set->has_slow = true;
-    set->slow_crosses = crosses;
-}
-
 static void note_roomy(ff_plan_set *set, const ff_candidate *c) {
     bool better =
         c->verdict == FF_FITS &&
@@ -182,7 +170,6 @@ static bool judge(void *context, const ff_point *point, const ff_layout *layout)
     candidate.s_per_token = estimate.s_per_token;
     set->counts.estimated++;
     keep(set, &candidate);
-    note_slow(set, &candidate);
     note_roomy(set, &candidate);
     return true;
 }
@@ -275,9 +262,8 @@ static ff_status search_full(ff_plan_set *set, ff_diagnostics *findings) {
     set->evaluator = ff_evaluator_create(&set->job, findings);
     if (set->evaluator == NULL)
         return FF_BUG;
-    ff_walker walker = {.context = set, .visit = judge,
-                        .illegal = note_illegal,
-                        .enter = worth_entering};
+    ff_walker walker = {
+        .context = set, .visit = judge, .illegal = note_illegal, .enter = worth_entering};
     ff_space_walk(&set->space, set->arena, &walker);
     rank_all(set);
     prefer_plain(set);

@@ -2,8 +2,8 @@
 #include "base/diagnose.h"
 #include "base/fact.h"
 #include "base/text.h"
-#include "plan/entry.h"
 #include "layout/keys.h"
+#include "plan/entry.h"
 #include "plan/explain.h"
 #include <stdlib.h>
 #include <string.h>

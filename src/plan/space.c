@@ -248,6 +248,7 @@ typedef struct walk {
     values sizes, kinds, sps, modes, chunks;
     zero_forms forms;
     ff_point point;
+    int64_t grids; /* passed so far */
     bool stopped;
 } walk;
 
@@ -334,6 +335,9 @@ static void walk_blocks(walk *w) {
 
 static void walk_grid(walk *w) {
     const int32_t *at = w->point.value;
+    int shares = w->space->shares;
+    if (shares > 0 && w->grids++ % shares != w->space->share - 1)
+        return;
     ff_layout sizes = {
         .tp = at[FF_DIM_TP], .pp = at[FF_DIM_PP], .cp = at[FF_DIM_CP], .dp = at[FF_DIM_DP]};
     fill_forms(w->space, &sizes, &w->forms);

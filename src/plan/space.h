@@ -62,6 +62,7 @@ typedef struct ff_space {
     const ff_job *job;
     int choices[FF_DIM_COUNT]; /* of --grid; 0 = every value that makes sense */
     int32_t choice[FF_DIM_COUNT][FF_MOST_CHOICES];
+    int share, shares; /* only every shares-th grid; 0 = all */
     int conditions;
     ff_condition condition[FF_MOST_CONDITIONS];
 } ff_space;

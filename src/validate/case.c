@@ -104,12 +104,12 @@ static void set_kernels(const ff_row *row, ff_kernels *kernels) {
         bool *flag;
     } flags[] = {{FF_ROW_flash_attention, &kernels->flash_attention},
                  {FF_ROW_flash_2, &kernels->flash_2},
-                 {FF_ROW_fused_softmax, &kernels->fused_softmax},
+                 {FF_ROW_eager_softmax, &kernels->eager_softmax},
                  {FF_ROW_fused_norm, &kernels->fused_norm},
                  {FF_ROW_fused_activation, &kernels->fused_activation},
-                 {FF_ROW_fused_rope, &kernels->fused_rope},
+                 {FF_ROW_eager_rope, &kernels->eager_rope},
                  {FF_ROW_fused_loss, &kernels->fused_loss},
-                 {FF_ROW_gathers_again, &kernels->gathers_again}};
+                 {FF_ROW_keeps_gathered, &kernels->keeps_gathered}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (ff_row_is(row, flags[i].column, "0") || ff_row_is(row, flags[i].column, "1"))
             *flags[i].flag = ff_row_is(row, flags[i].column, "1");

@@ -25,9 +25,9 @@
 /* Filled by rules alone. */
 #define FF_ROW_DERIVED(X)                                                                          \
     X(device) X(network) X(domain) X(pipeline) X(recipe) X(sharding) X(context) X(split) X(remat) X(gated)      \
-    X(tied) X(dropout) X(power_W) X(flash_2) X(fused_softmax) X(fused_norm)             \
-    X(fused_activation) X(fused_rope) X(fused_loss)        \
-    X(gathers_again) X(memory_meaning) X(memory_rank) X(flop_convention)           \
+    X(tied) X(dropout) X(power_W) X(flash_2) X(eager_softmax) X(fused_norm)             \
+    X(fused_activation) X(eager_rope) X(fused_loss)        \
+    X(keeps_gathered) X(memory_meaning) X(memory_rank) X(flop_convention)           \
     X(score_time) X(skip)
 
 typedef enum ff_row_column {
