@@ -33,22 +33,44 @@ static covered cover(double communication_s, double cover_s, double slowdown_rat
 }
 
 /* What the next operator waits for; a stack may cut a TP collective and its GEMM into slices that
- * overlap. */
-static covered blocked(const ff_cost *cost, const ff_operator *op, double seconds) {
-    bool sliced = op->group == FF_AXES(FF_AXIS_TP);
+ * overlap, by stores into the peers' memory: inside a domain only. */
+static covered blocked(const ff_cost *cost, const ff_operator *op, const ff_reach *reach,
+                       double seconds) {
+    bool sliced = op->group == FF_AXES(FF_AXIS_TP) && reach->domains == 1;
     double hidden = sliced ? seconds * cost->profile->tp_hidden_ratio : 0;
     return (covered){seconds - hidden, hidden * cost->profile->overlap_slowdown_ratio};
+}
+
+/* A token's copies over its experts: one a domain instead of one an expert (MODEL.md C). With
+ * uniform routing R(1 - C(E-E/R,q)/C(E,q)) of R domains hold one of its q experts of E. */
+static double copies_share(const ff_cost *cost, int64_t domains) {
+    const ff_layer_kind *kind = ff_model_moe_kind(cost->model);
+    if (kind == NULL || domains < 2)
+        return 1;
+    double experts = (double)kind->moe.experts, missed = 1;
+    double elsewhere = experts - experts / (double)domains;
+    for (int64_t i = 0; i < kind->moe.experts_per_token; i++)
+        missed *= elsewhere > (double)i ? (elsewhere - (double)i) / (experts - (double)i) : 0;
+    double copies = (double)domains * (1 - missed);
+    double limit = (double)kind->moe.router_group_limit;
+    copies = limit > 0 && copies > limit ? limit : copies;
+    double share = copies / (double)kind->moe.experts_per_token;
+    return share < 1 ? share : 1;
 }
 
 /* A communication operator's share of the block. */
 static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
                            const ff_layer_list *list, const ff_operator *op) {
     ff_reach reach = ff_reach_of_operator(reaches, op);
-    double once_s =
-        ff_collective_s(cost, &reach, op->collective, (double)op->elements * op->element_bytes);
+    double bytes = (double)op->elements * op->element_bytes;
+    bool deduplicated = cost->profile->kernels.node_dispatch &&
+                        op->collective == FF_ALL_TO_ALL && op->group == FF_AXES(FF_AXIS_EP);
+    double once_s = deduplicated
+                        ? ff_all_to_all_s(cost, &reach, bytes, copies_share(cost, reach.domains))
+                        : ff_collective_s(cost, &reach, op->collective, bytes);
     double calls = (double)op->calls, slowdown = cost->profile->overlap_slowdown_ratio;
     if (op->timing == FF_TIMING_BLOCKS || op->behind < 0)
-        return blocked(cost, op, once_s * calls);
+        return blocked(cost, op, &reach, once_s * calls);
     double cover_s = ff_operator_s(cost, dtype, &list->op[op->behind]);
     if (op->timing == FF_TIMING_IN_OPERATOR) { /* one ring block covers its steps */
         double steps = calls / (double)(op->ranks > 1 ? op->ranks - 1 : 1);
@@ -59,13 +81,35 @@ static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches
     return cover(once_s * calls, cover_s * cost->profile->tp_overlap_ratio, slowdown);
 }
 
+static double alone_s(const ff_cost *cost, const ff_reaches *reaches, const ff_operator *op) {
+    ff_reach reach = ff_reach_of_operator(reaches, op);
+    double bytes = (double)op->elements * op->element_bytes;
+    return (double)op->calls * ff_collective_s(cost, &reach, op->collective, bytes);
+}
+
+/* B's communication that a weight gradient would cover. */
+static bool loses_cover(const ff_layer_list *list, const ff_operator *op) {
+    return op->behind >= 0 && op->phase == FF_PHASE_BACKWARD &&
+           list->op[op->behind].phase == FF_PHASE_WEIGHT;
+}
+
+ff_operator_time ff_operator_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                                     const ff_layer_list *list, const ff_operator *op, bool split) {
+    if (op->kind != FF_OPERATOR_COLLECTIVE)
+        return (ff_operator_time){.compute_s = ff_operator_s(cost, dtype, op)};
+    double all_s = alone_s(cost, reaches, op);
+    if (split && loses_cover(list, op))
+        return (ff_operator_time){.exposed_s = all_s};
+    covered c = communicate(cost, dtype, reaches, list, op);
+    return (ff_operator_time){
+        .exposed_s = c.exposed_s, .hidden_s = all_s - c.exposed_s, .slowdown_s = c.slowdown_s};
+}
+
 /* Its weight gradient runs in another action. */
 static void lose_cover(const ff_cost *cost, const ff_reaches *reaches, const ff_operator *op,
                        const covered *with_cover, ff_block_time *time) {
-    ff_reach reach = ff_reach_of_operator(reaches, op);
-    double bytes = (double)op->elements * op->element_bytes;
-    double alone_s = (double)op->calls * ff_collective_s(cost, &reach, op->collective, bytes);
-    time->split_exposed_s[ff_exposure_of(op->group)] += alone_s - with_cover->exposed_s;
+    time->split_exposed_s[ff_exposure_of(op->group)] +=
+        alone_s(cost, reaches, op) - with_cover->exposed_s;
     time->split_saved_s += with_cover->slowdown_s;
 }
 
@@ -83,8 +127,7 @@ static void add_operator(const ff_cost *cost, ff_dtype dtype, const ff_reaches *
     covered c = communicate(cost, dtype, reaches, list, op);
     exposed_s[ff_exposure_of(op->group)] += c.exposed_s;
     *compute_s += c.slowdown_s;
-    if (op->behind >= 0 && op->phase == FF_PHASE_BACKWARD &&
-        list->op[op->behind].phase == FF_PHASE_WEIGHT)
+    if (loses_cover(list, op))
         lose_cover(cost, reaches, op, &c, time);
 }
 
@@ -96,11 +139,20 @@ static double issued_again(const ff_layer_list *list) {
     return (double)list->operators / (double)(list->operators - again);
 }
 
-/* What the host cannot hide goes to compute, a third of it forward. */
-static void wait_for_host(const ff_cost *cost, const ff_layer_list *list, ff_block_time *time) {
+static bool stays_in_domain(const ff_reaches *reaches, ff_exposure exposure) {
+    return (exposure == FF_EXPOSED_TP && reaches->tp.domains == 1) ||
+           (exposure == FF_EXPOSED_CP && reaches->cp.domains == 1) ||
+           (exposure == FF_EXPOSED_EP && reaches->ep.domains == 1);
+}
+
+/* What the host cannot hide goes to compute, a third of it forward. It hides nothing of what
+ * crosses nodes: each such call waits for the slowest of several hosts. */
+static void wait_for_host(const ff_cost *cost, const ff_reaches *reaches, const ff_layer_list *list,
+                          ff_block_time *time) {
     double device_s = time->forward_s + time->backward_s;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++)
-        device_s += time->forward_exposed_s[i] + time->backward_exposed_s[i];
+        if (stays_in_domain(reaches, i))
+            device_s += time->forward_exposed_s[i] + time->backward_exposed_s[i];
     double wait_s = cost->profile->host_s_per_layer * issued_again(list) - device_s;
     if (wait_s <= 0)
         return;
@@ -114,7 +166,7 @@ void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *rea
     for (int i = 0; i < list->operators; i++)
         add_operator(cost, dtype, reaches, list, &list->op[i], time);
     if (is_layer)
-        wait_for_host(cost, list, time);
+        wait_for_host(cost, reaches, list, time);
 }
 
 void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
