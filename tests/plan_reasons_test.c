@@ -158,7 +158,7 @@ static void the_runner_ups_difference_is_the_sum_of_its_terms(void **state) {
     const ff_fact *terms = ff_fact_find(a.root, "against.terms");
     assert_non_null(terms);
     for (const ff_fact *t = terms->first; t != NULL; t = t->next)
-        sum += ff_fact_real(t, "difference_s");
+        sum += ff_fact_real(t, "delta_s");
     double first = checked_s(job, ff_fact_text(a.root, "against.first"));
     double second = checked_s(job, ff_fact_text(a.root, "against.second"));
     assert_string_equal(ff_fact_text(a.root, "against.first"), layout_at(&a, 1));
