@@ -13,7 +13,7 @@ sources = $(wildcard src/*/*.[ch] include/*/*.h cli/*.[ch] tests/*.[ch] tests/fu
 build = cmake --preset $(1) $(2) >build-$(1).log 2>&1 || { cat build-$(1).log; rm -f build-$(1).log; exit 1; }; \
         rm -f build-$(1).log; cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: release demo test bench asan debug coverage tidy format format-check layers fuzz install \
+.PHONY: release demo test bench asan debug coverage tidy format format-check layers validate fuzz install \
         deps clean help
 
 release: ## build a release: build/fivefold (the default)
@@ -46,6 +46,9 @@ coverage: ## run the tests and print which lines they reach (needs gcovr)
 
 bench: release ## time the search and the parsers
 	@tools/bench.sh build/fivefold
+
+validate: release ## hold predictions against the published runs in validation/
+	@build/fivefold validate validation/*.csv --by source
 
 layers: ## check that folders include only what stands above them in the design
 	@tools/check_layers.sh

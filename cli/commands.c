@@ -4,9 +4,11 @@
 
 #include "base/fact.h"
 #include "base/text.h"
+#include "cli/execute.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/next.h"
+#include "cli/trace_file.h"
 #include "fivefold/validate.h"
 #include "fivefold/version.h"
 #include "output/lines.h"
@@ -64,22 +66,28 @@ static ff_status read_share(ff_session *s, ff_plan_options *options) {
     return FF_INVALID;
 }
 
-/* With --max or --min the job is changed to the extreme, which is then planned. */
+enum { FEWEST_DEVICES = FF_OBJECTIVE_MEMORY + 1 }; /* the last of --objective */
+
+/* With --max, --min or the fewest devices as objective the job is changed to the extreme, which is
+ * then planned; as objective within the cluster at hand. */
 static ff_status reach_extreme(ff_session *s, ff_plan_options *options, ff_job *job) {
     const ff_options *o = &s->arguments->options;
-    if (o->most < 0 && o->least < 0)
+    bool objective = o->most < 0 && o->least < 0 && o->objective == FEWEST_DEVICES;
+    if (o->most < 0 && o->least < 0 && !objective)
         return FF_OK;
     ff_extreme extreme = o->most >= 0 ? (ff_extreme)o->most : FF_EXTREME_NODES;
     ff_job *changed = FF_ARENA_NEW(s->arena, ff_job);
     int64_t value = 0;
-    ff_status status = ff_plan_extreme(job, options, extreme, s->findings, changed, &value);
+    ff_status status = ff_plan_extreme(job, options, extreme, objective ? NULL : s->findings,
+                                       changed, &value);
+    if (objective && (status == FF_NO || changed->cluster.devices > job->cluster.devices))
+        return FF_OK; /* nothing fits: the search says by how much */
     if (status != FF_OK)
         return status;
     *job = *changed;
     if (extreme == FF_EXTREME_MBS)
-        options->grid = ff_arena_printf(s->arena, "%s mbs=%lld",
-                                        options->grid == NULL ? "" : options->grid,
-                                        (long long)value);
+        options->grid = ff_arena_printf(
+            s->arena, "%s mbs=%lld", options->grid == NULL ? "" : options->grid, (long long)value);
     ff_facts_open_record(s->facts, "what_if");
     ff_facts_add_text(s->facts, "words", "%s", ff_extreme_words(extreme));
     ff_facts_add_integer(s->facts, "value", value);
@@ -100,7 +108,7 @@ static ff_status run_plan(ff_session *s) {
         .where = o->where,
         .grid = o->grid,
         .near_ratio = o->near_ratio,
-        .objective = (ff_objective)o->objective,
+        .objective = o->objective == FF_OBJECTIVE_MEMORY ? FF_OBJECTIVE_MEMORY : FF_OBJECTIVE_TOKENS,
         .no_prune = o->no_prune,
     };
     status = read_share(s, &options);
@@ -140,6 +148,51 @@ static ff_status run_check(ff_session *s) {
     return status;
 }
 
+static ff_status simulate(ff_session *s, const ff_inputs *inputs, const char *layout,
+                          const ff_observer *observer) {
+    const ff_options *o = &s->arguments->options;
+    ff_simulate_options options = {.by_operator = o->detail == FF_DETAIL_OPERATOR,
+                                   .ranks = o->ranks,
+                                   .columns = ff_look_columns(&s->look) - 4,
+                                   .observer = observer};
+    double begun_s = ff_terminal_clock_s();
+    ff_status status = ff_simulate(&inputs->job, layout, &options, s->findings, s->facts);
+    if (status == FF_OK)
+        ff_facts_add_real(s->facts, "elapsed_s", ff_terminal_clock_s() - begun_s);
+    return status;
+}
+
+static ff_status simulate_to_file(ff_session *s, const ff_inputs *inputs, const char *layout,
+                                  const char *path) {
+    ff_trace_file file;
+    ff_status status = ff_trace_file_open(path, s->arena, s->findings, &file);
+    if (status != FF_OK)
+        return status;
+    status = simulate(s, inputs, layout, ff_trace_observer(file.trace));
+    ff_status written = ff_trace_file_close(&file, status == FF_OK, s->findings);
+    if (status == FF_OK && written == FF_OK)
+        ff_facts_add_text(s->facts, "trace", "%s", path);
+    return status == FF_OK ? written : status;
+}
+
+static ff_status run_simulate(ff_session *s) {
+    ff_inputs *inputs;
+    const char *layout, *trace = s->arguments->options.trace;
+    int at = 3;
+    ff_status status = read_layout(s, &at, &layout);
+    if (status == FF_OK && at < s->arguments->count)
+        return refuse_extra(s, word(s, at));
+    if (status == FF_OK)
+        status = read_inputs(s, 1, &inputs);
+    if (status != FF_OK)
+        return status;
+    status = trace == NULL ? simulate(s, inputs, layout, NULL)
+                           : simulate_to_file(s, inputs, layout, trace);
+    if (status == FF_OK)
+        ff_inputs_facts(inputs, s->facts);
+    return status;
+}
+
 /* explain field NAME [MODEL CLUSTER LAYOUT] */
 static ff_status explain_field(ff_session *s) {
     if (s->arguments->count < 3)
@@ -159,7 +212,7 @@ static ff_status explain_field(ff_session *s) {
     return ff_explain_field(&inputs->job, layout, word(s, 2), s->findings, s->facts);
 }
 
-/* explain MODEL CLUSTER LAYOUT [TOPIC [MORE]]: what follows the topic is part of it. */
+/* explain MODEL CLUSTER LAYOUT [TOPIC | field NAME] */
 static ff_status explain_layout(ff_session *s) {
     ff_inputs *inputs;
     const char *layout;
@@ -168,12 +221,16 @@ static ff_status explain_layout(ff_session *s) {
         return refuse_missing(s, "MODEL, CLUSTER and LAYOUT",
                               "or a code (explain FF0210), or explain field NAME");
     ff_status status = read_layout(s, &at, &layout);
-    if (status == FF_OK && at + 1 < s->arguments->count)
-        return refuse_extra(s, word(s, at + 1));
+    bool of_field = at + 1 < s->arguments->count && strcmp(word(s, at), "field") == 0;
+    int last = at + (of_field ? 1 : 0);
+    if (status == FF_OK && last + 1 < s->arguments->count)
+        return refuse_extra(s, word(s, last + 1));
     if (status == FF_OK)
         status = read_inputs(s, 1, &inputs);
     if (status != FF_OK)
         return status;
+    if (of_field)
+        return ff_explain_field(&inputs->job, layout, word(s, last), s->findings, s->facts);
     return ff_explain(&inputs->job, layout, word(s, at), s->findings, s->facts);
 }
 
@@ -336,12 +393,21 @@ static const ff_command table[] = {
      "The exit status is 1 when it should not be launched.",
      "check mixtral-8x7b 8x8xh100-80gb-sxm tp=4,pp=2,ep=8,zero=1,mbs=1 --seq 4096 --gbs 1M",
      run_check, ff_render_check},
-    {"explain", FF_COMMAND_EXPLAIN, "MODEL CLUSTER LAYOUT [TOPIC] | CODE | field NAME", 1, 6,
+    {"explain", FF_COMMAND_EXPLAIN, "MODEL CLUSTER LAYOUT [TOPIC | field NAME] | CODE | field NAME", 1, 6,
      "say what happens in a step, and why",
      "Without a topic: what each dimension splits, saves and sends, and where it belongs. A code "
      "(FF0210) explains a finding; a field explains a number of the JSON output.",
      "explain llama-3.1-70b 16x8xh100-80gb-sxm tp=8,pp=2,zero=1,mbs=1 --seq 4096 --gbs 4M memory",
      run_explain, ff_render_document},
+    {"simulate", FF_COMMAND_SIMULATE, "MODEL CLUSTER LAYOUT", 2, 3,
+     "run one step of a layout as discrete events",
+     "Runs the step's program: every forward, backward, message and collective of one rank a "
+     "stage. "
+     "Prints the pipeline, memory over time, where each stage's time goes and the longest path; "
+     "--trace writes the timeline for ui.perfetto.dev.",
+     "simulate llama-3.1-70b 16x8xh100-80gb-sxm dp=4,tp=8,pp=4,vpp=5,zero=1,mbs=1 --seq 4096 "
+     "--gbs 1M",
+     run_simulate, ff_render_simulation},
     {"show", FF_COMMAND_SHOW, "WHAT [NAME]", 1, FF_MOST_ARGUMENTS,
      "list models, clusters, devices, rules; show one",
      "WHAT is models, clusters, devices, profiles or rules; or model, cluster, device, profile, "
@@ -354,6 +420,13 @@ static const ff_command table[] = {
      "every row with the profile of its software stack, and prints the errors of step time, peak "
      "memory, fit verdicts and ranking, beside what one fitted efficiency would do.",
      "validate validation/papers.csv --by stack", run_validate, ff_render_validation},
+    {"verify", FF_COMMAND_VERIFY, "MODEL [LAYOUT]", 1, 2, "run a layout's steps: is the plan true?",
+     "Trains the model for a few steps with all ranks of the layout, on the CPU, and holds them "
+     "against one rank (losses, gradients, weights: bit for bit where sizes are powers of two) and "
+     "against the plan (bytes and calls of every collective, peak memory, order). The exit status "
+     "is 1 when anything differs.",
+     "verify layers=4,hidden=64,heads=4,vocab=512 tp=2,pp=2,dp=2,zero=1 --seq 32 --gbs 16seq",
+     ff_verify_run, ff_render_verify},
     {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",
      "`help layout` lists the keys of a layout.", "help plan", ff_help_run, NULL},
     {"version", FF_COMMAND_VERSION, "", 0, 0, "print the version", "", "version", run_version,

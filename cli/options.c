@@ -30,9 +30,10 @@ typedef struct option_row {
 } option_row;
 
 enum {
-    JOB = FF_COMMAND_PLAN | FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN,
+    JOB = FF_COMMAND_PLAN | FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN | FF_COMMAND_SIMULATE,
     VALIDATE = FF_COMMAND_VALIDATE,
-    DATA = JOB | FF_COMMAND_SHOW | FF_COMMAND_VALIDATE,
+    VERIFY = FF_COMMAND_VERIFY,
+    DATA = JOB | FF_COMMAND_SHOW | FF_COMMAND_VALIDATE | FF_COMMAND_VERIFY,
     ANY = DATA | FF_COMMAND_HELP | FF_COMMAND_VERSION,
     PLAN = FF_COMMAND_PLAN,
 };
@@ -40,6 +41,7 @@ enum {
 static const char *const forms[] = {"text", "json", "csv", NULL};
 static const char *const qualities[] = {"good", "suspect", "all", NULL};
 static const char *const colours[] = {"auto", "always", "never", NULL};
+static const char *const details[] = {"chunk", "operator", NULL};
 static const char *const ledgers[] = {"full", "lesson", NULL};
 static const char *const extremes[] = {"seq", "mbs", "params", NULL};
 static const char *const minima[] = {"nodes", NULL};
@@ -50,14 +52,14 @@ static const char *const objectives[] = {"tokens", "memory", "devices", NULL};
     { {name, argument, letter, commands, help}, kind, PLACE(field), choices }
 
 static const option_row table[] = {
-    ROW("seq", 0, "TOKENS", JOB, VALUE_COUNT, seq, NULL,
-        "sequence length; left out: the model's maximum"),
-    ROW("gbs", 0, "BATCH", JOB, VALUE_BATCH, gbs_tokens, NULL,
+    ROW("seq", 0, "TOKENS", JOB | VERIFY, VALUE_COUNT, seq, NULL,
+        "sequence length; left out: the model's maximum (verify: 32)"),
+    ROW("gbs", 0, "BATCH", JOB | VERIFY, VALUE_BATCH, gbs_tokens, NULL,
         "global batch to reach, in tokens (4M, 4Mi) or sequences (1024seq)"),
     ROW("gbs-exact", 0, NULL, JOB, VALUE_FLAG, gbs_exact, NULL,
         "refuse layouts that overshoot the batch"),
-    ROW("layout", 0, "LAYOUT", FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN, VALUE_TEXT, layout, NULL,
-        "the layout, instead of as an argument"),
+    ROW("layout", 0, "LAYOUT", FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN | VERIFY | FF_COMMAND_SIMULATE,
+        VALUE_TEXT, layout, NULL, "the layout, instead of as an argument"),
     ROW("top", 0, "K|all", PLAN, VALUE_TOP, top, NULL, "how many layouts to print (5)"),
     ROW("where", 0, "EXPR", PLAN, VALUE_TEXT, where, NULL,
         "pin, bound or forbid: 'tp=8,pp<=16,zero!=3,cp=1|2'"),
@@ -92,6 +94,13 @@ static const option_row table[] = {
     ROW("quality", 0, "WHICH", VALIDATE, VALUE_CHOICE, quality, qualities,
         "only rows of this quality (good), or all"),
     ROW("worst", 0, "N", VALIDATE, VALUE_COUNT, worst, NULL, "show the N worst rows term by term"),
+    ROW("trace", 0, "FILE.json", FF_COMMAND_SIMULATE, VALUE_TEXT, trace, NULL,
+        "write the timeline for ui.perfetto.dev"),
+    ROW("ranks", 0, "N|LIST", FF_COMMAND_SIMULATE, VALUE_TEXT, ranks, NULL,
+        "ranks in the trace: the first N, or a list such as 0,8; left out: one a stage"),
+    ROW("detail", 0, "LEVEL", FF_COMMAND_SIMULATE, VALUE_CHOICE, detail, details,
+        "simulate whole chunks or every operator: chunk, operator"),
+    ROW("steps", 0, "N", VERIFY, VALUE_COUNT, steps, NULL, "steps to run (2)"),
     ROW("output", 'o', "FORM", DATA, VALUE_CHOICE, form, forms, "text, json or csv"),
     ROW("color", 0, "WHEN", ANY, VALUE_CHOICE, colour, colours, "auto, always or never"),
     ROW("quiet", 'q', NULL, ANY, VALUE_FLAG, quiet, NULL, "no notes and warnings"),

@@ -22,6 +22,8 @@ typedef enum ff_command_bit {
     FF_COMMAND_HELP = 16,
     FF_COMMAND_VERSION = 32,
     FF_COMMAND_VALIDATE = 64,
+    FF_COMMAND_VERIFY = 128,
+    FF_COMMAND_SIMULATE = 256,
 } ff_command_bit;
 
 typedef enum ff_form { FF_FORM_TEXT, FF_FORM_JSON, FF_FORM_CSV } ff_form;
@@ -38,12 +40,15 @@ typedef struct ff_options {
     int most, least;                     /* -1 = not asked, else the index of the word */
     int objective, ledger, form, colour; /* enums, by their table of words */
     const char *profile, *layout;
+    const char *trace, *ranks; /* of simulate */
+    int detail;                /* ff_detail */
     int recipe; /* -1 = not given, else ff_recipe */
     int64_t margin_bytes;
     double imbalance;
     const char *by, *classes;
     int quality; /* enum, by its table of words */
     int64_t worst;
+    int64_t steps;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;
 

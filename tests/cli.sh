@@ -99,6 +99,11 @@ same plan --gbs 1M --seq 4096 -- "${job[@]}"
 same plan "${job[@]}" --seq 8192 --seq 4096 --gbs 1M -q -o text --color=never
 same plan "${job[@]}" --seq 4096 --gbs 1M -otext -v
 
+# --- what a step sends is counted on a stage that has experts: DeepSeek's first layers have none ---
+expect 0 'A step, a rank of stage 1' . explain deepseek-v3 256x8xh800-80gb-sxm dp=128,pp=16,ep=64 \
+    --seq 4096 --gbs 15360seq ep
+expect 0 'A step, a rank of stage 0' . explain "${job[@]}" pp=2 "${size[@]}" pp
+
 # --- forms of output ---
 expect 0 '^  "schema"' '' plan "${job[@]}" "${size[@]}" -o json
 expect 0 '^rank,layout,' '' plan "${job[@]}" "${size[@]}" -o csv

@@ -27,8 +27,8 @@ static inline setting *setting_of(const char *model, const char *cluster, const 
                         .profile = &s->profile,
                         .seq = seq,
                         .imbalance = 1};
-    assert_int_equal(ff_physics_from_fields(ff_preset_tree("physics"), s->cluster.device.generation,
-                                            findings, &s->cost.physics),
+    ff_physics_data data = ff_physics_presets();
+    assert_int_equal(ff_physics_of_device(&data, &s->cluster.device, findings, &s->cost.physics),
                      FF_OK);
     ff_diagnostics_free(findings);
     return s;

@@ -224,8 +224,8 @@ static void check_differences(const char *text) {
                     (loss_with(text, index, step) - loss_with(text, index, -step)) / (2 * step);
                 double gradient = (double)chunk->full[0].work[index];
                 if (fabs(slope - gradient) > 1e-6 * (1 + fabs(gradient)))
-                    fail_msg("%s[%lld]: slope %g, gradient %g", part->tensor.name,
-                             (long long)index, slope, gradient);
+                    fail_msg("%s[%lld]: slope %g, gradient %g", part->tensor.name, (long long)index,
+                             slope, gradient);
             }
     stop(&one);
 }

@@ -13,8 +13,10 @@ commands=(*.cmd)
 got=$(mktemp)
 trap 'rm -f "$got"' EXIT
 fivefold() { "$FF_BINARY" "$@"; }
+# The time's length moves where its paragraph wraps, so that the paragraph is joined.
 normalise() {
-    sed -E -e 's/(layouts in )[0-9.,]+ [mun]?s/\1T/' -e 's/("elapsed_s": )[0-9.e+-]+/\1T/'
+    sed -E -e ':a' -e '/^  searched /{N;s/\n {12}/ /;ta;P;D}' |
+        sed -E -e 's/(layouts in )[0-9.,]+ [mun]?s/\1T/' -e 's/("elapsed_s": )[0-9.e+-]+/\1T/'
 }
 failures=0
 for command in "${commands[@]}"; do

@@ -1,6 +1,7 @@
 /* Profiles and physics: every file of data/ loads, every generation of device has its physics, and
  * what is out of range, unknown or missing is refused at its place. */
 #include "base/text.h"
+#include "cost/physics.h"
 #include "cost/profile.h"
 #include "layout/recipe.h"
 #include "model_support.h"
@@ -112,20 +113,29 @@ static void test_preset_profiles(void **state) {
 
 /* --- physics --- */
 
-static ff_status physics_of(const char *generation, ff_physics *physics) {
+static ff_status physics_of(const ff_field *shares, const char *generation,
+                            ff_diagnostics *findings, ff_physics *physics) {
+    ff_physics_data data = ff_physics_presets();
+    ff_device device = {0};
+    data.shares = shares;
+    snprintf(device.generation, sizeof device.generation, "%s", generation);
+    return ff_physics_of_device(&data, &device, findings, physics);
+}
+
+static ff_status preset_physics(const char *generation, ff_physics *physics) {
     ff_diagnostics *findings = ff_diagnostics_create();
-    ff_status status =
-        ff_physics_from_fields(ff_preset_tree("physics"), generation, findings, physics);
+    ff_status status = physics_of(ff_preset_tree("physics"), generation, findings, physics);
     ff_diagnostics_free(findings);
     return status;
 }
 
 static void assert_complete(const ff_physics *p) {
     for (int dtype = 0; dtype < FF_DTYPE_COUNT; dtype++)
-        assert_true(p->gemm_ratio[dtype] > 0 && p->gemm_ratio[dtype] <= 1);
-    assert_true(p->attention_forward_ratio > 0 && p->attention_forward_ratio <= 1);
-    assert_true(p->attention_backward_ratio > 0 && p->memory_ratio > 0 && p->in_switch_ratio > 0);
-    assert_true(p->link_ramp_bytes > 0 && p->network_ramp_bytes > 0);
+        assert_true(p->gemm[dtype].peak_ratio > 0 && p->gemm[dtype].peak_ratio <= 1.1);
+    assert_true(p->attention_forward.ratio > 0 && p->attention_forward.ratio <= 1);
+    assert_true(p->attention_backward.ratio > 0 && p->memory_ratio > 0);
+    assert_true(p->collective.link_ratio > 0 && p->collective.chunk_s > 0);
+    assert_true(p->sustained_ratio > 0 && p->flash_1_ratio > 0 && p->flash_2_ratio > 0);
 }
 
 /* Each generation has its own entry; only bare devices, and those of no known one, take "other". */
@@ -139,18 +149,18 @@ static void test_physics_of_every_device(void **state) {
         assert_true(ff_field_get_text(d, "generation", NULL, &generation));
         if (strcmp(generation, "bare") != 0 && ff_field_find(entries, generation) == NULL)
             fail_msg("%s: no physics for %s", d->name, generation);
-        assert_int_equal(physics_of(generation, &physics), FF_OK);
+        assert_int_equal(preset_physics(generation, &physics), FF_OK);
         assert_complete(&physics);
     }
     ff_physics own, other;
-    assert_int_equal(physics_of("blackwell", &own), FF_OK);
-    assert_int_equal(physics_of("no such thing", &other), FF_OK);
+    assert_int_equal(preset_physics("hopper", &own), FF_OK);
+    assert_int_equal(preset_physics("no such thing", &other), FF_OK);
     assert_complete(&other);
-    assert_true(own.link_ramp_bytes != other.link_ramp_bytes);       /* its own */
-    assert_true(own.network_ramp_bytes == other.network_ramp_bytes); /* common */
-    assert_int_equal(physics_of("volta", &own), FF_OK);              /* no bf16 of its own */
-    assert_true(own.gemm_ratio[FF_DTYPE_BF16] == other.gemm_ratio[FF_DTYPE_BF16]);
-    assert_true(own.gemm_ratio[FF_DTYPE_FP16] != other.gemm_ratio[FF_DTYPE_FP16]);
+    assert_true(own.sustained_ratio != other.sustained_ratio); /* its own */
+    assert_true(own.flash_1_ratio == other.flash_1_ratio);     /* common */
+    assert_int_equal(preset_physics("volta", &own), FF_OK);    /* no bf16 of its own */
+    assert_true(own.gemm[FF_DTYPE_BF16].peak_ratio == other.gemm[FF_DTYPE_BF16].peak_ratio);
+    assert_true(own.gemm[FF_DTYPE_FP16].peak_ratio != other.gemm[FF_DTYPE_FP16].peak_ratio);
 }
 
 /* The data file with one more generation in front. */
@@ -161,7 +171,7 @@ static void assert_physics_refused(const char *figures, const char *word) {
     int line;
     snprintf(lines, sizeof lines, "generations:\n  new: {%s}", figures);
     const ff_field *root = altered("data/physics.yaml", "generations:", lines, &line);
-    assert_int_equal(ff_physics_from_fields(root, "new", findings, &physics), FF_INVALID);
+    assert_int_equal(physics_of(root, "new", findings, &physics), FF_INVALID);
     assert_int_equal(ff_diagnostics_count(findings), 1);
     assert_int_equal(ff_diagnostics_at(findings, 0)->where.line, line + 1);
     assert_non_null(strstr(ff_diagnostics_at(findings, 0)->message, word));
@@ -176,12 +186,12 @@ static void test_bad_physics(void **state) {
     assert_physics_refused("gemm_bf16: 1.2", "gemm_bf16");
     assert_physics_refused("gemm_bf16: 0", "gemm_bf16");
     assert_physics_refused("memory: -1", "memory");
-    assert_physics_refused("link_ramp_MB: quick", "link_ramp_MB");
+    assert_physics_refused("flash_1: quick", "flash_1");
     assert_physics_refused("gemm_b16: 0.7", "gemm_b16");
-    const ff_field *root = altered("data/physics.yaml", "  gemm_depth", "", &line);
-    assert_int_equal(ff_physics_from_fields(root, "hopper", findings, &physics), FF_INVALID);
-    root = read("common: {gemm_depth: 64}\n");
-    assert_int_equal(ff_physics_from_fields(root, "hopper", findings, &physics), FF_INVALID);
+    const ff_field *root = altered("data/physics.yaml", "  flash_1", "", &line);
+    assert_int_equal(physics_of(root, "hopper", findings, &physics), FF_INVALID);
+    root = read("common: {flash_1: 0.5}\n");
+    assert_int_equal(physics_of(root, "hopper", findings, &physics), FF_INVALID);
     ff_diagnostics_free(findings);
 }
 

@@ -31,11 +31,8 @@ typedef struct ff_job {
     ff_ledger_choice ledger;
 } ff_job;
 
-typedef enum ff_objective {
-    FF_OBJECTIVE_TOKENS,
-    FF_OBJECTIVE_MEMORY,
-    FF_OBJECTIVE_DEVICES
-} ff_objective;
+/* Every layout fills the cluster; for the fewest devices see ff_plan_extreme. */
+typedef enum ff_objective { FF_OBJECTIVE_TOKENS, FF_OBJECTIVE_MEMORY } ff_objective;
 
 typedef struct ff_plan_options {
     int top;           /* plans to keep; 0 = all */
@@ -87,6 +84,19 @@ typedef struct ff_topic_help {
     const char *name, *about;
 } ff_topic_help;
 FF_API const ff_topic_help *ff_explain_topic(int index);
+
+/* Simulates a step of one layout. The facts hold step_s, stages, critical_path, counts, events and a
+ * drawing `columns` wide. */
+typedef struct ff_observer ff_observer; /* watches the simulation; simulate/simulate.h */
+typedef struct ff_simulate_options {
+    bool by_operator;            /* every operator is a piece, not a whole chunk */
+    const char *ranks;           /* "4" (the first four) or "0,8,16"; NULL: one a stage */
+    int columns;
+    const ff_observer *observer; /* of the timelines of `ranks`; may be NULL */
+} ff_simulate_options;
+FF_API ff_status ff_simulate(const ff_job *job, const char *layout,
+                             const ff_simulate_options *options, ff_diagnostics *findings,
+                             ff_facts *facts);
 
 /* Facts of one thing, for `show`. */
 FF_API void ff_show_model(const ff_model *model, ff_facts *facts);

@@ -103,6 +103,8 @@ typedef struct ff_count {
 enum { FF_MOST_COUNTS = 64 };
 /* The summary for a rank of a stage; returns how many entries, ordered by group, phase, kind. */
 FF_API int ff_program_counts(const ff_program *program, int64_t stage, ff_count *counts);
+/* Adds `times` times a count. */
+FF_API int ff_count_add(const ff_count *count, int64_t times, ff_count *counts, int entries);
 /* Adds `times` runs of an operator to a set of counts; returns the new number of entries. Operators
  * that are no collective are left out. */
 FF_API int ff_count_operator(const ff_operator *op, int64_t times, ff_count *counts, int entries);

@@ -63,8 +63,8 @@ static covered communicate(const ff_cost *cost, ff_dtype dtype, const ff_reaches
                            const ff_layer_list *list, const ff_operator *op) {
     ff_reach reach = ff_reach_of_operator(reaches, op);
     double bytes = (double)op->elements * op->element_bytes;
-    bool deduplicated = cost->profile->kernels.node_dispatch &&
-                        op->collective == FF_ALL_TO_ALL && op->group == FF_AXES(FF_AXIS_EP);
+    bool deduplicated = cost->profile->kernels.node_dispatch && op->collective == FF_ALL_TO_ALL &&
+                        op->group == FF_AXES(FF_AXIS_EP);
     double once_s = deduplicated
                         ? ff_all_to_all_s(cost, &reach, bytes, copies_share(cost, reach.domains))
                         : ff_collective_s(cost, &reach, op->collective, bytes);

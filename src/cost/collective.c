@@ -1,14 +1,19 @@
-/* Time of collectives over the cluster's tiers (docs/model.md E).
+/* Time of collectives over the cluster's tiers (MODEL.md E), with the constants of the device's
+ * curve (physics.h, data/kernels/collectives.yaml).
  *
  *     n ranks, g in each of R = n/g domains; bytes of the full tensor (all-to-all: of one rank)
- *     ring             (n-R) a_in + (R-1) a_out + (n-1)/n bytes / B,   B = min(B_in, g B_net)
- *     all-reduce       twice the ring; or a tree; or in the switch inside one domain
- *     hierarchical     all-gather and reduce-scatter: fewer steps, no fewer bytes
- *     all-to-all       max((g-1)/n bytes/B_in, (n-g)/n bytes/B_net) and log-many steps
+ *     ring             fixed + (n-R) a_in + (R-1) a_out + piped((n-1)/n bytes / min(B_in, g B_net))
+ *     all-reduce       the ring twice; or two trees over the domains; or in the switch
+ *     hierarchical     inside and between apart: fewer steps, no fewer bytes
+ *     all-to-all       piped(max((g-1)/n bytes / B_in, (n-g)/n bytes / B_net)) and log-many steps
+ *     send             fixed + a + piped(bytes / B), between domains over one adapter
+ *
+ *     piped(x) = x + 2 sqrt(chunk x)     a pipeline with the best chunk size: half of the rate is
+ *                                        reached where x = 4 chunk
+ *     B_in     = B (1 - loss/n)          a small group copies a larger part of its own
  *
  * All groups of a kind run at once: a device's share of the NICs (and of the spine) is what the
- * tiers say. The best algorithm is taken, as libraries do. A message ramps up: `ramp_bytes` more at
- * full rate. Small groups inside a domain reach less of the link: 1 - loss/n^2. */
+ * tiers say. The best algorithm is taken, as libraries do. */
 #include "cost/cost.h"
 
 #include <math.h>
@@ -73,15 +78,15 @@ static const ff_tier *outer_tier(const ff_cluster *cluster, const ff_reach *reac
     return &cluster->tier[reach->pods > 1 ? FF_TIER_SPINE : FF_TIER_NETWORK];
 }
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
-
 static double smaller(double a, double b) {
     return a < b ? a : b;
 }
 
-/* Rates as the stack reaches them; a share of 0 is one that was not set. */
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* A stack may reach less than the benchmarks do. */
 static double network_Bps(const ff_cost *cost, const ff_tier *tier) {
     double share = cost->profile->network_rate_ratio;
     return tier->Bps * (share > 0 ? share : 1);
@@ -92,119 +97,162 @@ static double domain_Bps(const ff_cost *cost) {
     return cost->cluster->tier[FF_TIER_DOMAIN].Bps * (share > 0 ? share : 1);
 }
 
-/* Link rate of a rank inside its domain, for a group with `inside` ranks there. Without a switch a
- * rank reaches one peer over one link of the mesh: the share is what `inside-1` peers offer. */
+/* Rate at which a group's ranks send inside their domain, before what its size loses. Without a
+ * switch a rank reaches each peer over the mesh's own link: `inside-1` peers offer that share. Cards
+ * on one bus without peer access get in each other's way. */
 static double link_Bps(const ff_cost *cost, const ff_reach *reach) {
-    const ff_device *device = &cost->cluster->device;
+    const ff_collective_curve *curve = &cost->physics.collective;
     double inside = (double)reach->inside, full = domain_Bps(cost);
     double peers = (double)(cost->cluster->domain_devices - 1);
-    if (!device->link_switch && inside < peers + 1 && peers > 0)
+    if (!cost->cluster->device.link_switch && inside < peers + 1 && peers > 0)
         return full * (inside - 1) / peers;
-    return full * (1 - cost->physics.small_group_loss / (inside * inside));
+    if (curve->crowding > 0)
+        full *= pow((peers + 1) / inside, curve->crowding);
+    return full * curve->link_ratio;
+}
+
+static double sized(double rate, double loss, double inside) {
+    return rate * (1 - loss / inside);
+}
+
+/* A transfer in chunks that follow each other through a pipeline of ranks: with the best chunk size
+ * the fill costs 2 sqrt(a chunk's overhead * transfer). */
+static double piped(double transfer_s, double chunk_s) {
+    return transfer_s + 2 * sqrt(chunk_s * transfer_s);
+}
+
+/* What every algorithm needs to know about a group. */
+typedef struct group {
+    double n, inside, domains;
+    double step_in_s, step_out_s, fixed_s, chunk_s;
+    double ring_step_s; /* every step of a ring that crosses; 0 = hops run side by side */
+    double link_Bps;    /* of a rank inside */
+    double network_Bps; /* of a rank between domains, all ranks sending */
+} group;
+
+static group group_of(const ff_cost *cost, const ff_reach *reach) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    const ff_tier *outer = outer_tier(cost->cluster, reach);
+    bool crosses = reach->domains > 1;
+    return (group){
+        .n = (double)reach->ranks,
+        .inside = (double)reach->inside,
+        .domains = (double)reach->domains,
+        .step_in_s = cost->cluster->tier[FF_TIER_DOMAIN].latency_s,
+        .step_out_s = outer->latency_s,
+        .fixed_s = curve->fixed_s,
+        .chunk_s = crosses ? curve->network_chunk_steps * outer->latency_s : curve->chunk_s,
+        .link_Bps = reach->inside > 1 ? link_Bps(cost, reach) : INFINITY,
+        .network_Bps = crosses ? network_Bps(cost, outer) : INFINITY,
+        .ring_step_s = crosses ? outer->ring_step_s : 0,
+    };
 }
 
 /* A ring is as fast as its slowest link: between domains `inside` ranks share what their adapters
- * offer. */
-static double ring_Bps(const ff_cost *cost, const ff_reach *reach) {
-    if (reach->domains <= 1)
-        return link_Bps(cost, reach);
-    double outer = (double)reach->inside * network_Bps(cost, outer_tier(cost->cluster, reach));
-    return reach->inside > 1 ? smaller(link_Bps(cost, reach), outer) : outer;
+ * offer. `passes` is 1 for an all-gather or reduce-scatter, 2 for an all-reduce. */
+static double ring_s(const group *g, double loss, double passes, double bytes) {
+    double rate = smaller(sized(g->link_Bps, loss, g->inside), g->inside * g->network_Bps);
+    double steps_s = (g->n - g->domains) * g->step_in_s + (g->domains - 1) * g->step_out_s;
+    steps_s = larger(steps_s, (g->n - 1) * g->ring_step_s);
+    return g->fixed_s + passes * steps_s +
+           piped(passes * (g->n - 1) / g->n * bytes / rate, g->chunk_s);
 }
 
-static double ramp_bytes(const ff_cost *cost, const ff_reach *reach) {
-    return reach->domains <= 1 ? cost->physics.link_ramp_bytes : cost->physics.network_ramp_bytes;
+/* Inside each domain and between domains apart: fewer steps over the slow tier, no fewer bytes. */
+static double hierarchical_s(const group *g, double loss, double inner_chunk_s, double passes,
+                             double bytes) {
+    double rate = sized(g->link_Bps, loss, g->inside);
+    double steps_s = (g->inside - 1) * g->step_in_s +
+                     larger((g->domains - 1) * g->step_out_s, (g->n - 1) * g->ring_step_s);
+    double inside_s = piped(passes * (g->inside - 1) / g->inside * bytes / rate, inner_chunk_s);
+    double share = passes * (g->domains - 1) / g->domains * bytes / g->inside;
+    return 2 * g->fixed_s + passes * steps_s + inside_s + piped(share / g->network_Bps, g->chunk_s);
 }
 
-/* Bytes that take as long at full rate: a message of `ramp` bytes reaches half of it. */
-static double ramped(double bytes, double ramp) {
-    return ramp > 0 ? bytes + ramp * bytes / (bytes + ramp) : bytes;
-}
-
-/* One pass of a ring over the full tensor: an all-gather or a reduce-scatter. */
-static double ring_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-    const ff_tier *outer = outer_tier(cost->cluster, reach);
-    double n = (double)reach->ranks, domains = (double)reach->domains;
-    double steps_s = (n - domains) * inner->latency_s + (domains - 1) * outer->latency_s;
-    if (domains > 1)
-        steps_s = larger(steps_s, (n - 1) * outer->ring_step_s);
-    return steps_s + ramped((n - 1) / n * bytes, ramp_bytes(cost, reach)) / ring_Bps(cost, reach);
-}
-
-/* Gather inside each domain and between domains apart: fewer steps over the slow tier. */
-static double hierarchical_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-    const ff_tier *outer = outer_tier(cost->cluster, reach);
-    double g = (double)reach->inside, domains = (double)reach->domains;
-    double inside_s = (g - 1) * inner->latency_s + (g - 1) / g * bytes / link_Bps(cost, reach);
-    double crossing = ramped((domains - 1) / domains * bytes, cost->physics.network_ramp_bytes);
-    double steps_s =
-        larger((domains - 1) * outer->latency_s, ((double)reach->ranks - 1) * outer->ring_step_s);
-    return inside_s + steps_s + crossing / (g * network_Bps(cost, outer));
-}
-
-static double gather_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    double s = ring_s(cost, reach, bytes);
-    if (reach->domains > 1 && reach->inside > 1)
-        s = smaller(s, hierarchical_s(cost, reach, bytes));
+static double gather_s(const ff_cost *cost, const group *g, double bytes) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    double s = ring_s(g, curve->group_loss, 1, bytes);
+    if (g->domains > 1 && g->inside > 1)
+        s = smaller(s, hierarchical_s(g, curve->group_loss, curve->chunk_s, 1, bytes));
     return s;
 }
 
-static double tree_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-    const ff_tier *outer = outer_tier(cost->cluster, reach);
-    double steps_s = 2 * ((double)(reach->inside - 1) * inner->latency_s +
-                          log2((double)reach->domains) * outer->latency_s);
-    return steps_s + ramped(2 * bytes, ramp_bytes(cost, reach)) / ring_Bps(cost, reach);
+/* Bytes of the tensor that cross between domains in a pair of trees: once there and once back, of
+ * two domains each half. */
+static double tree_crossing(const group *g) {
+    return 2 * (g->domains - 1) / g->domains;
 }
 
-static double all_reduce_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    double s = 2 * gather_s(cost, reach, bytes);
-    s = smaller(s, tree_s(cost, reach, bytes));
-    if (reach->domains == 1 && cost->cluster->device.in_switch_reduction && reach->ranks > 2) {
-        const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-        double rate = domain_Bps(cost) * cost->physics.in_switch_ratio;
-        s = smaller(s, 4 * inner->latency_s + ramped(bytes, cost->physics.link_ramp_bytes) / rate);
-    }
+/* Two trees over the domains, a chain inside each; the tiers work at the same time. */
+static double tree_s(const group *g, double loss, double bytes) {
+    double rate = sized(g->link_Bps, loss, g->inside);
+    double steps_s = 2 * ((g->inside - 1) * g->step_in_s + ceil(log2(g->domains)) * g->step_out_s);
+    double inside_s = 2 * (g->inside - 1) / g->inside * bytes / rate;
+    double between_s = tree_crossing(g) * bytes / (g->inside * g->network_Bps);
+    return g->fixed_s + steps_s + piped(larger(inside_s, between_s), g->chunk_s);
+}
+
+/* The domain's switch adds; between domains the trees go on. */
+static double in_switch_s(const ff_cost *cost, const group *g, double bytes) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    double rate = domain_Bps(cost) * curve->in_switch_ratio;
+    double steps_s = 2 * ceil(log2(g->domains)) * g->step_out_s;
+    double between_s = tree_crossing(g) * bytes / (g->inside * g->network_Bps);
+    double chunk_s = g->domains > 1 ? g->chunk_s : 0;
+    return curve->in_switch_fixed_s + steps_s +
+           piped(larger(bytes / rate, between_s), larger(curve->in_switch_chunk_s, chunk_s));
+}
+
+enum { LEAST_IN_SWITCH = 5 }; /* below, libraries keep to rings */
+
+static double all_reduce_s(const ff_cost *cost, const group *g, double bytes) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    double loss = curve->all_reduce_loss;
+    double s = smaller(ring_s(g, loss, 2, bytes), tree_s(g, loss, bytes));
+    if (g->domains > 1 && g->inside > 1)
+        s = smaller(s, hierarchical_s(g, loss, curve->chunk_s, 2, bytes));
+    if (cost->cluster->device.in_switch_reduction && curve->in_switch_ratio > 0 &&
+        g->inside >= LEAST_IN_SWITCH)
+        s = smaller(s, in_switch_s(cost, g, bytes));
     return s;
 }
 
-static double all_to_all_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    const ff_tier *inner = &cost->cluster->tier[FF_TIER_DOMAIN];
-    const ff_tier *outer = outer_tier(cost->cluster, reach);
-    double n = (double)reach->ranks, g = (double)reach->inside;
-    double steps_s = log2(g) * inner->latency_s + log2((double)reach->domains) * outer->latency_s;
-    double inside = ramped((g - 1) / n * bytes, cost->physics.link_ramp_bytes);
-    double between = ramped((n - g) / n * bytes, cost->physics.network_ramp_bytes);
-    double inside_s = g > 1 ? inside / link_Bps(cost, reach) : 0;
-    double between_s = reach->domains > 1 ? between / network_Bps(cost, outer) : 0;
-    return steps_s + (inside_s > between_s ? inside_s : between_s);
+/* Every rank sends to every other at once; the tiers work at the same time. `share` of the bytes
+ * between domains is sent once and spread inside the receiving one. */
+double ff_all_to_all_s(const ff_cost *cost, const ff_reach *reach, double bytes, double share) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    group g = group_of(cost, reach);
+    double rate = sized(g.link_Bps * curve->all_to_all_ratio, curve->all_to_all_loss, g.inside);
+    double steps_s = log2(g.inside) * g.step_in_s + log2(g.domains) * g.step_out_s;
+    double inside_s = (g.inside - 1) / g.n * bytes / rate;
+    double between_s = (g.n - g.inside) / g.n * bytes * share / g.network_Bps;
+    return curve->all_to_all_fixed_s + steps_s + piped(larger(inside_s, between_s), g.chunk_s);
 }
 
 /* A message to a neighbour; between domains it has one adapter, shared with the flows of the node's
  * other groups that cross at the same time. */
-static double send_s(const ff_cost *cost, const ff_reach *reach, double bytes) {
-    const ff_cluster *cluster = cost->cluster;
-    if (reach->domains <= 1)
-        return cluster->tier[FF_TIER_DOMAIN].latency_s + bytes / link_Bps(cost, reach);
-    const ff_tier *outer = outer_tier(cluster, reach);
-    double adapter = smaller(cluster->nic_Bps, (double)reach->inside * network_Bps(cost, outer));
-    return outer->latency_s + bytes / (adapter > 0 ? adapter : network_Bps(cost, outer));
+static double send_s(const ff_cost *cost, const group *g, double bytes) {
+    const ff_collective_curve *curve = &cost->physics.collective;
+    if (g->domains <= 1)
+        return curve->send_fixed_s + g->step_in_s + piped(bytes / g->link_Bps, curve->send_chunk_s);
+    double adapter = smaller(cost->cluster->nic_Bps, g->inside * g->network_Bps);
+    return curve->send_fixed_s + g->step_out_s +
+           piped(bytes / (adapter > 0 ? adapter : g->network_Bps), curve->send_chunk_s);
 }
 
 double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
                        double bytes) {
     if (reach->ranks <= 1 || bytes <= 0)
         return 0;
+    group g = group_of(cost, reach);
     switch (collective) {
     case FF_ALL_REDUCE:
-        return all_reduce_s(cost, reach, bytes);
+        return all_reduce_s(cost, &g, bytes);
     case FF_ALL_TO_ALL:
-        return all_to_all_s(cost, reach, bytes);
+        return ff_all_to_all_s(cost, reach, bytes, 1);
     case FF_SEND_RECEIVE:
-        return send_s(cost, reach, bytes);
+        return send_s(cost, &g, bytes);
     default:
-        return gather_s(cost, reach, bytes);
+        return gather_s(cost, &g, bytes);
     }
 }

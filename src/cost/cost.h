@@ -7,6 +7,7 @@
 #ifndef FF_COST_COST_H
 #define FF_COST_COST_H
 
+#include "cost/physics.h"
 #include "cost/profile.h"
 #include "fivefold/layer.h"
 #include "fivefold/mesh.h"
@@ -44,6 +45,9 @@ double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
 double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
                        double bytes);
 
+/* An all-to-all of `bytes` a rank; of what crosses domains only `share` is sent. */
+double ff_all_to_all_s(const ff_cost *cost, const ff_reach *reach, double bytes, double share);
+
 typedef enum ff_exposure {
     FF_EXPOSED_TP,
     FF_EXPOSED_PP,
@@ -54,6 +58,15 @@ typedef enum ff_exposure {
 } ff_exposure;
 const char *ff_exposure_name(ff_exposure exposure);
 ff_exposure ff_exposure_of(ff_axes group);
+
+/* What one operator adds to its block: compute, or communication by what is felt of it. */
+typedef struct ff_operator_time {
+    double compute_s, exposed_s, hidden_s;
+    double slowdown_s; /* compute lost to what is hidden */
+} ff_operator_time;
+/* `split`: the backward is, so that weight gradients cover nothing of B. */
+ff_operator_time ff_operator_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
+                                     const ff_layer_list *list, const ff_operator *op, bool split);
 
 /* One block (a layer, an end) in one microbatch. */
 typedef struct ff_block_time {

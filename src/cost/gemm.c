@@ -1,25 +1,18 @@
-/* Device time of compute operators.
+/* Device time of compute operators: which kernel curve, with which shape (kernels.c has the
+ * formulas, physics.h the constants).
  *
- *     time = max(flop / (peak * share of peak), bytes / (bandwidth * share)) + launch
+ *     GEMM       the curve of the number format; fp8 quantises the operand that changes first; the
+ *                two backward products run at their own share of the forward rate; the weight's
+ *                is added to the gradient in fp32; each further product of a group costs a start
+ *     attention  the flash curve, forward or backward; FLOP are the layer recipe's (causal)
+ *     memory     bytes over the streamed share of the bandwidth
  *
- * A GEMM is cut into tiles that run in waves over the device's processors, so its share of peak
- * falls when the last wave is thin, when the product is smaller than its tiles, and when k is short
- * (each tile fills and drains a pipeline). The library chooses among tile sizes; the best is taken,
- * smaller tiles reuse less and reach less of the rate. `gemm_ratio` is what large products reach
- * (measured); attention has shares of its own, forward and backward, on causal FLOP. Memory-bound
- * work reaches `memory_ratio` of the bandwidth. */
+ * A side that is no multiple of 16 bytes cannot use the wide loads, one of 64 bytes wastes sectors:
+ * the rate falls (data/physics.yaml). The profile scales compute by its sustained clock and adds a
+ * launch to every kernel. */
 #include "cost/cost.h"
 
-#include "base/number.h"
 #include <math.h>
-
-typedef struct tile {
-    int64_t rows, columns;
-    double rate; /* of the largest tile's */
-} tile;
-
-static const tile tiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97},
-                             {128, 64, 0.85}, {64, 128, 0.85}, {64, 64, 0.70}};
 
 double ff_peak_flops(const ff_device *device, ff_dtype dtype) {
     switch (dtype) {
@@ -34,8 +27,10 @@ double ff_peak_flops(const ff_device *device, ff_dtype dtype) {
     }
 }
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
+enum { PROCESSORS_ASSUMED = 100, WIDE_LOAD_BYTES = 16, SECTORS_BYTES = 64, ACCUMULATED_BYTES = 8 };
+
+static double memory_Bps(const ff_cost *cost) {
+    return cost->cluster->device.memory_Bps * cost->physics.memory_ratio;
 }
 
 /* Clock under sustained load over that of a short benchmark: the stack's share, and what the power
@@ -46,63 +41,101 @@ static double sustained(const ff_cost *cost) {
     return reference > 0 && power > 0 ? share * cbrt(power / reference) : share;
 }
 
-static double memory_s(const ff_cost *cost, double bytes) {
-    return bytes / (cost->cluster->device.memory_Bps * cost->physics.memory_ratio);
+static ff_kernel_device kernel_device(const ff_cost *cost, ff_dtype dtype, double rate_ratio) {
+    const ff_device *device = &cost->cluster->device;
+    double processors =
+        device->processors > 0 ? (double)device->processors : (double)PROCESSORS_ASSUMED;
+    double peak = ff_peak_flops(device, dtype) * rate_ratio * sustained(cost);
+    return (ff_kernel_device){peak, memory_Bps(cost), processors};
 }
 
-/* Seconds when cut into tiles of one size, at `rate` FLOP a second of the whole device. */
-static double tiled_s(const ff_operator *op, const tile *t, double processors, double rate,
-                      double depth) {
-    double count = (double)ff_ceil_div(op->m, t->rows) * (double)ff_ceil_div(op->n, t->columns) *
-                   (double)op->batch;
-    double waves = ceil(count / processors);
-    double tile_flop = 2.0 * (double)(t->rows * t->columns) * ((double)op->k + depth);
-    return waves * tile_flop / (rate / processors * t->rate);
+static int element_bytes_of(ff_dtype dtype) {
+    return dtype == FF_DTYPE_FP32 ? 4 : dtype == FF_DTYPE_FP8 ? 1 : 2;
 }
 
-/* A grouped product's kernels change operands from group to group, which many rows a group pay. */
-static double group_share(const ff_cost *cost, const ff_operator *op) {
-    double rows = (double)(op->phase == FF_PHASE_WEIGHT ? op->k : op->m);
-    return op->batch > 1 ? rows / (rows + cost->physics.group_rows) : 1;
+/* Sides that matrices have along their rows of memory: n and k (m is one of them in a weight
+ * gradient, where tokens are reduced over). */
+static double alignment_ratio(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
+    int64_t bytes = element_bytes_of(dtype);
+    int64_t first = (op->phase == FF_PHASE_WEIGHT ? op->m : op->k) * bytes, second = op->n * bytes;
+    if (first % WIDE_LOAD_BYTES != 0 || second % WIDE_LOAD_BYTES != 0)
+        return cost->physics.misaligned_ratio;
+    if (first % SECTORS_BYTES != 0 || second % SECTORS_BYTES != 0)
+        return cost->physics.ragged_ratio;
+    return 1;
+}
+
+static double pass_ratio(const ff_physics *physics, ff_phase phase) {
+    if (phase == FF_PHASE_BACKWARD)
+        return physics->input_gradient_ratio;
+    return phase == FF_PHASE_WEIGHT ? physics->weight_gradient_ratio : 1;
+}
+
+/* Forward quantises its input, backward the output's gradient; both are at hand in fp8 when the
+ * weight gradient runs. */
+static double cast_bytes(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
+    if (dtype != FF_DTYPE_FP8 || op->phase == FF_PHASE_WEIGHT)
+        return 0;
+    return cost->physics.training_cast_bytes * (double)op->m * (double)op->k * (double)op->batch;
+}
+
+/* Beside the products: a weight gradient is added to the fp32 one, and products of a group start one
+ * by one. */
+static double extra_s(const ff_cost *cost, const ff_operator *op) {
+    const ff_physics *physics = &cost->physics;
+    double elements = (double)op->m * (double)op->n * (double)op->batch;
+    double s = (double)(op->batch - 1) * physics->product_s;
+    if (op->phase == FF_PHASE_WEIGHT)
+        s += physics->accumulate_ratio * ACCUMULATED_BYTES * elements / memory_Bps(cost);
+    return s;
 }
 
 static double gemm_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
-    const ff_device *device = &cost->cluster->device;
-    double processors = device->processors > 0 ? (double)device->processors : 100;
-    double rate = ff_peak_flops(device, dtype) * cost->physics.gemm_ratio[dtype] *
-                  sustained(cost);
-    double best = tiled_s(op, &tiles[0], processors, rate, cost->physics.gemm_depth);
-    for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
-        double s = tiled_s(op, &tiles[i], processors, rate, cost->physics.gemm_depth);
-        best = s < best ? s : best;
-    }
-    return larger(best / group_share(cost, op), memory_s(cost, op->memory_bytes));
+    double ratio = pass_ratio(&cost->physics, op->phase) * alignment_ratio(cost, dtype, op);
+    ff_kernel_device device = kernel_device(cost, dtype, ratio);
+    ff_gemm_work work = {(double)op->m,     (double)op->n,    (double)op->k,
+                         (double)op->batch, op->memory_bytes, cast_bytes(cost, dtype, op)};
+    return ff_gemm_curve_s(&cost->physics.gemm[dtype], &device, &work) + extra_s(cost, op);
 }
 
-/* A narrow head pays for its softmax with fewer products: against a head of 128, 64 reach nine
- * tenths and 256 a little more (2307.08691 and 2407.08608 measure 0.80 to 0.92, and 1.05). */
-static double head_share(double head_dim) {
-    const double softmax_dims = 16, reference = 128;
-    return head_dim / (head_dim + softmax_dims) * (reference + softmax_dims) / reference;
+/* Of the newest kernels, what the stack's reach. */
+static double kernels_ratio(const ff_cost *cost) {
+    const ff_profile *profile = cost->profile;
+    double ratio = profile->attention_rate_ratio > 0 ? profile->attention_rate_ratio : 1;
+    if (!profile->kernels.flash_attention)
+        return ratio;
+    ratio *= profile->kernels.flash_3 ? 1 : cost->physics.flash_2_ratio;
+    return ratio * (profile->kernels.flash_2 ? 1 : cost->physics.flash_1_ratio);
+}
+
+/* A flash backward computes the scores again: two and a half forwards. */
+enum { HALVES_FORWARD = 2, HALVES_BACKWARD = 5 };
+
+/* Keys that the mean query meets follow from the FLOP: 4 * rows * keys * head dimension a head. */
+static ff_attention_work attention_work(const ff_operator *op) {
+    double halves = op->phase == FF_PHASE_BACKWARD ? HALVES_BACKWARD : HALVES_FORWARD;
+    double rows = (double)op->m, products = (double)op->batch, head_dim = (double)op->k;
+    double one_key = 2 * halves * rows * products * head_dim;
+    return (ff_attention_work){.flop = op->flop,
+                               .memory_bytes = op->memory_bytes,
+                               .rows = rows,
+                               .keys = (double)op->n,
+                               .mean_keys = one_key > 0 ? op->flop / one_key : (double)op->n,
+                               .products = products,
+                               .head_dim = head_dim > 0 ? head_dim : 128};
 }
 
 static double attention_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
     ff_dtype core = dtype == FF_DTYPE_FP8 ? FF_DTYPE_BF16 : dtype;
-    double ratio = op->phase == FF_PHASE_BACKWARD ? cost->physics.attention_backward_ratio
-                                                  : cost->physics.attention_forward_ratio;
-    double rate = ff_peak_flops(&cost->cluster->device, core) * ratio * sustained(cost);
-    if (op->k > 0)
-        rate *= head_share((double)op->k);
-    if (cost->profile->attention_rate_ratio > 0)
-        rate *= cost->profile->attention_rate_ratio;
-    double traffic_s = memory_s(cost, op->memory_bytes);
-    if (!cost->profile->kernels.flash_attention) /* kernels of their own, one after the other */
-        return op->flop / rate + traffic_s;
-    if (!cost->profile->kernels.flash_3)
-        rate *= cost->physics.flash_2_ratio;
-    if (!cost->profile->kernels.flash_2)
-        rate *= cost->physics.flash_1_ratio;
-    return larger(op->flop / rate, traffic_s);
+    ff_kernel_device device = kernel_device(cost, core, kernels_ratio(cost));
+    ff_attention_work work = attention_work(op);
+    const ff_attention_curve *curve = op->phase == FF_PHASE_BACKWARD
+                                          ? &cost->physics.attention_backward
+                                          : &cost->physics.attention_forward;
+    if (cost->profile->kernels.flash_attention)
+        return ff_attention_curve_s(curve, &device, &work);
+    work.rows = work.memory_bytes = 0; /* kernels of their own, one after the other */
+    return ff_attention_curve_s(curve, &device, &work) + op->memory_bytes / memory_Bps(cost);
 }
 
 double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
@@ -113,6 +146,6 @@ double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
     case FF_OPERATOR_ATTENTION:
         return attention_s(cost, dtype, op) + launch_s;
     default:
-        return memory_s(cost, op->memory_bytes) + launch_s;
+        return op->memory_bytes / memory_Bps(cost) + launch_s;
     }
 }

@@ -1,4 +1,4 @@
-/* Profiles and physics from fields, with the range in which each constant is plausible. */
+/* Profiles from fields, with the range in which each constant is plausible. */
 #include "cost/profile.h"
 
 #include "presets/presets.h"
@@ -66,6 +66,7 @@ static const struct flag {
     {"eager_rope", offsetof(ff_kernels, eager_rope), false},
     {"keeps_gathered", offsetof(ff_kernels, keeps_gathered), false},
     {"gathers_logits", offsetof(ff_kernels, gathers_logits), false},
+    {"node_dispatch", offsetof(ff_kernels, node_dispatch), false},
     {"fused_norm", offsetof(ff_kernels, fused_norm), true},
     {"fused_activation", offsetof(ff_kernels, fused_activation), true},
     {"fused_loss", offsetof(ff_kernels, fused_loss), true},
@@ -172,79 +173,4 @@ void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
     for (int i = 0; i < SIZES; i++)
         ff_facts_add_integer(facts, sizes[i].fact,
                              *(const int64_t *)((const char *)profile + sizes[i].offset));
-}
-
-/* ---- physics ---- */
-
-#define SHARE(key, member)                                                                         \
-    { key, offsetof(ff_physics, member), 1, 0.01, 1 }
-
-static const struct figure {
-    const char *key;
-    size_t offset;
-    double factor, least, most;
-} figures[] = {
-    SHARE("gemm_fp32", gemm_ratio[FF_DTYPE_FP32]),
-    SHARE("gemm_fp16", gemm_ratio[FF_DTYPE_FP16]),
-    SHARE("gemm_bf16", gemm_ratio[FF_DTYPE_BF16]),
-    SHARE("gemm_fp8", gemm_ratio[FF_DTYPE_FP8]),
-    SHARE("attention_forward", attention_forward_ratio),
-    SHARE("attention_backward", attention_backward_ratio),
-    SHARE("memory", memory_ratio),
-    SHARE("in_switch", in_switch_ratio),
-    SHARE("flash_2", flash_2_ratio),
-    SHARE("flash_1", flash_1_ratio),
-    SHARE("sustained", sustained_ratio),
-    {"reference_power_W", offsetof(ff_physics, reference_power_W), 1, 0, 10000},
-    {"small_group_loss", offsetof(ff_physics, small_group_loss), 1, 0, 3},
-    {"group_rows", offsetof(ff_physics, group_rows), 1, 0, 4096},
-    {"gemm_depth", offsetof(ff_physics, gemm_depth), 1, 0, 4096},
-    {"link_ramp_MB", offsetof(ff_physics, link_ramp_bytes), 1e6, 0, 1000},
-    {"network_ramp_MB", offsetof(ff_physics, network_ramp_bytes), 1e6, 0, 1000},
-};
-enum { FIGURES = sizeof figures / sizeof *figures };
-
-static void report_strangers(const ff_field *map, ff_diagnostics *findings) {
-    const char *known[FIGURES + 2] = {"source"};
-    for (int i = 0; i < FIGURES; i++)
-        known[i + 1] = figures[i].key;
-    ff_field_report_unknown(map, known, findings);
-}
-
-/* The first of the maps that says something decides. */
-static void read_figure(const ff_field *const maps[3], const struct figure *figure,
-                        ff_diagnostics *findings, ff_physics *physics) {
-    double value;
-    for (int i = 0; i < 3; i++) {
-        if (maps[i] == NULL || ff_field_find(maps[i], figure->key) == NULL)
-            continue;
-        if (ff_field_get_real(maps[i], figure->key, figure->least, figure->most, findings, &value))
-            *(double *)((char *)physics + figure->offset) = value * figure->factor;
-        return;
-    }
-    ff_field_report_missing(maps[2], figure->key, findings);
-}
-
-/* A generation's own figure, else the common one, else that of other generations (a format that
- * this generation's entry does not know). */
-ff_status ff_physics_from_fields(const ff_field *root, const char *generation,
-                                 ff_diagnostics *findings, ff_physics *physics) {
-    int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
-    const ff_field *all = ff_field_find(root, "generations");
-    const ff_field *common = ff_field_find(root, "common");
-    const ff_field *other = all == NULL ? NULL : ff_field_find(all, "other");
-    const ff_field *own = all == NULL ? NULL : ff_field_find(all, generation);
-    *physics = (ff_physics){0};
-    if (common == NULL || other == NULL) {
-        ff_report(findings, FF0110, root->where, "no physics for devices of generation \"%s\"",
-                  generation);
-        return FF_INVALID;
-    }
-    const ff_field *maps[3] = {own, common, other};
-    for (int i = 0; i < FIGURES; i++)
-        read_figure(maps, &figures[i], findings, physics);
-    for (int i = 0; i < 3; i++)
-        if (maps[i] != NULL)
-            report_strangers(maps[i], findings);
-    return ff_diagnostics_count_of(findings, FF_ERROR) > errors_before ? FF_INVALID : FF_OK;
 }

@@ -1,7 +1,7 @@
-/* A software stack's constants (a profile), and the physics of a device generation.
+/* A software stack's constants: a profile.
  *
  * Physics is shared by all stacks: what share of peak large GEMMs and attention reach, how links
- * ramp with message size (data/physics.yaml). A profile says how far a stack stays below that and
+ * ramp with message size (physics.h). A profile says how far a stack stays below that and
  * what it costs besides (data/profiles/NAME.yaml). Every number has its evidence beside it in the
  * file. */
 #ifndef FF_COST_PROFILE_H
@@ -26,36 +26,16 @@ typedef struct ff_profile {
     double overlap_slowdown_ratio; /* compute lost for each second of hidden communication */
     double attention_rate_ratio;   /* of the rate of its generation of kernels */
     double tp_overlap_ratio;       /* share of a GEMM that can hide TP communication in backward */
-    double tp_hidden_ratio; /* share of blocking TP communication that runs inside its GEMM */
-    double link_rate_ratio;        /* of the benchmarked rate inside a domain that it reaches */
-    double network_rate_ratio;     /* the same between domains */
-    double step_fixed_s;           /* optimizer launch, norm, logging, data: once a step */
-} ff_profile;                      /* plan.h names the type too, without its content */
+    double tp_hidden_ratio;    /* share of blocking TP communication that runs inside its GEMM */
+    double link_rate_ratio;    /* of the benchmarked rate inside a domain that it reaches */
+    double network_rate_ratio; /* the same between domains */
+    double step_fixed_s;       /* optimizer launch, norm, logging, data: once a step */
+} ff_profile;                  /* plan.h names the type too, without its content */
 
 ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diagnostics *findings,
                                  ff_profile *profile);
 /* Preset for a cluster when the user names none. */
 const char *ff_profile_default(const ff_cluster *cluster);
 void ff_profile_facts(const ff_profile *profile, ff_facts *facts);
-
-typedef struct ff_physics {
-    double gemm_ratio[4]; /* by ff_dtype: share of peak of large GEMMs */
-    double attention_forward_ratio, attention_backward_ratio; /* of the bf16 peak */
-    double memory_ratio;                                      /* of the theoretical bandwidth */
-    double group_rows; /* rows of each product of a grouped GEMM that reach half of its rate */
-    double gemm_depth; /* k at which the pipeline's fill costs as much as its work */
-    double link_ramp_bytes, network_ramp_bytes; /* message size that reaches half of the rate */
-    double small_group_loss;                    /* a group of n in a domain loses this over n^2 */
-    double flash_2_ratio;     /* of the newest attention kernels, what flash attention 2 reaches */
-    double flash_1_ratio;     /* of today's flash kernels, what the first ones reach */
-    double sustained_ratio;   /* clock in training over that of a short benchmark ... */
-    double reference_power_W; /* ... at this power; 0 = the cap does not matter */
-    double in_switch_ratio; /* share of 1/B that an in-switch all-reduce reaches */
-} ff_physics;
-
-/* FF_INVALID when the data has no common entry, a figure is missing or out of its range, or a key
- * is unknown. `findings` must be a list. */
-ff_status ff_physics_from_fields(const ff_field *root, const char *generation,
-                                 ff_diagnostics *findings, ff_physics *physics);
 
 #endif

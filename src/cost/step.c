@@ -15,6 +15,8 @@
 #include "base/number.h"
 #include "schedule/span.h"
 
+static const double ROUNDING = 1e-12; /* of a span: less is no bubble */
+
 static double larger(double a, double b) {
     return a > b ? a : b;
 }
@@ -201,7 +203,8 @@ void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *st
     time->compute_s = m * slowest->compute_s;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++)
         time->exposed_s[i] = m * slowest->exposed_s[i];
-    time->bubble_s = still_s - m * (slowest->forward_s + slowest->backward_s);
+    double bubble_s = still_s - m * (slowest->forward_s + slowest->backward_s);
+    time->bubble_s = bubble_s > ROUNDING * still_s ? bubble_s : 0;
     time->exposed_s[FF_EXPOSED_PP] = span_s - still_s;
 }
 

@@ -67,7 +67,8 @@ static void attend_head(const ff_attend *a, const head *h, real *log_sum_exp) {
     }
 }
 
-void ff_attend_forward(const ff_attend *a, const real *q, const real *kv, real *out, real *log_sum_exp) {
+void ff_attend_forward(const ff_attend *a, const real *q, const real *kv, real *out,
+                       real *log_sum_exp) {
     int64_t q_width = a->heads * a->dim, kv_width = 2 * a->kv_heads * a->dim;
     int64_t group = a->heads / a->kv_heads;
     real *memory;
@@ -119,7 +120,7 @@ static void zero(real *numbers, int64_t elements) {
 }
 
 void ff_attend_backward(const ff_attend *a, const real *q, const real *kv, const real *out,
-                           const real *log_sum_exp, const real *dout, real *dqkv) {
+                        const real *log_sum_exp, const real *dout, real *dqkv) {
     int64_t q_width = a->heads * a->dim, kv_width = 2 * a->kv_heads * a->dim;
     int64_t width = q_width + kv_width, group = a->heads / a->kv_heads;
     real *memory;

@@ -22,9 +22,10 @@ typedef struct ff_attend {
 } ff_attend;
 
 /* log_sum_exp: [sequence][head][position]. */
-void ff_attend_forward(const ff_attend *a, const real *q, const real *kv, real *out, real *log_sum_exp);
+void ff_attend_forward(const ff_attend *a, const real *q, const real *kv, real *out,
+                       real *log_sum_exp);
 /* dqkv rows: [q heads][k heads][v heads]. */
 void ff_attend_backward(const ff_attend *a, const real *q, const real *kv, const real *out,
-                           const real *log_sum_exp, const real *dout, real *dqkv);
+                        const real *log_sum_exp, const real *dout, real *dqkv);
 
 #endif

@@ -40,8 +40,8 @@ static void post(const ff_wire *wire, ff_exchange *e, int member, bool sends, ch
 /* Parts arrive side by side, own part left out. */
 static void start_scatter(const ff_wire *wire, ff_exchange *e) {
     int64_t own = part_elements(e, e->me);
-    int64_t room = (own * (e->ranks - 1) * e->width + (int64_t)sizeof(real) - 1) /
-                   (int64_t)sizeof(real);
+    int64_t room =
+        (own * (e->ranks - 1) * e->width + (int64_t)sizeof(real) - 1) / (int64_t)sizeof(real);
     e->scattering = true;
     e->received = ff_store_take(wire->store, FF_STORE_COMMUNICATION, room, "received parts");
     char *to = (char *)e->received;

@@ -28,8 +28,7 @@ static void build_units(ff_rank *rank, ff_chunk *chunk, int64_t index) {
     ff_program_chunk(&setup->model, &setup->layout, rank->stage, index, &chunk->content);
     chunk->unit = array(chunk->content.layers + 2, sizeof *chunk->unit);
     if (chunk->content.head)
-        add_unit(rank, chunk, FF_UNIT_HEAD, -1,
-                 setup->model.tied_head && setup->layout.pp > 1);
+        add_unit(rank, chunk, FF_UNIT_HEAD, -1, setup->model.tied_head && setup->layout.pp > 1);
     for (int i = chunk->content.layers - 1; i >= 0; i--)
         add_unit(rank, chunk, FF_UNIT_LAYER, chunk->content.first_layer + i, false);
     if (chunk->content.embedding)
@@ -67,8 +66,8 @@ static bool build_blocks(ff_rank *rank, ff_chunk *chunk, int index) {
     for (int b = 0; b < chunk->blocks; b++) {
         int64_t length = chunk->block_begin[b + 1] - chunk->block_begin[b];
         int n = (int)rank->shard_ranks, me = (int)rank->shard_index;
-        chunk->shard_begin[b + 1] = chunk->shard_begin[b] + ff_part_begin(length, me + 1, n) -
-                                    ff_part_begin(length, me, n);
+        chunk->shard_begin[b + 1] =
+            chunk->shard_begin[b] + ff_part_begin(length, me + 1, n) - ff_part_begin(length, me, n);
     }
     chunk->shard_elements = chunk->shard_begin[chunk->blocks];
     if (rank->shards_gradients && !rank->streams && chunk->blocks > 1)
@@ -136,8 +135,8 @@ static void take_buffers(ff_rank *rank) {
     for (int i = 0; i < 2 && rank->shards_gradients && !rank->streams; i++)
         rank->bucket[i] = take_zeros(rank, FF_STORE_BUCKETS, block, "bucket");
     for (int i = 0; i < 4 && setup->layout.pp > 1; i++)
-        rank->transfer_buffer[i] = take_zeros(
-            rank, FF_STORE_TRANSFERS, setup->shard_tokens * setup->model.hidden, "message");
+        rank->transfer_buffer[i] = take_zeros(rank, FF_STORE_TRANSFERS,
+                                              setup->shard_tokens * setup->model.hidden, "message");
 }
 
 /* --- positions --- */
@@ -163,7 +162,8 @@ static void build_rope(ff_rank *rank) {
     rank->rope_sine = array(setup->options.seq * half, sizeof(real));
     for (int64_t p = 0; p < setup->options.seq; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)p * pow(setup->options.rope_base, -2.0 * (double)i / (double)dim);
+            double angle =
+                (double)p * pow(setup->options.rope_base, -2.0 * (double)i / (double)dim);
             rank->rope_cosine[p * half + i] = (real)cos(angle);
             rank->rope_sine[p * half + i] = (real)sin(angle);
         }

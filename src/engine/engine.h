@@ -55,12 +55,13 @@ typedef struct ff_engine_options {
     double clip;     /* largest gradient norm; 0: none */
     int token_parts; /* see above; 0: what the layout does */
     bool tied_apart;
-    bool poison;      /* of freed memory */
-    int kernel;       /* of gemm and rows: 0 the best */
+    bool poison; /* of freed memory */
+    int kernel;  /* of gemm and rows: 0 the best */
     ff_deal *deal;
     void *deal_context;
-    /* Changes a rank's list before it runs: tests spoil it here. NULL: it runs as planned. */
-    void (*alter)(struct ff_listing *listing);
+    /* Changes a rank's list or what its program keeps before it runs: tests spoil them here. NULL: it
+     * runs as planned. */
+    void (*alter)(struct ff_listing *listing, const ff_program *program);
 } ff_engine_options;
 ff_engine_options ff_engine_defaults(void);
 

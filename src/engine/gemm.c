@@ -1,6 +1,6 @@
 /* The product around the tile (gemm.h): orders of k, packing, and the loops over tiles.
  *
- *     for 256 columns of B: pack all k       [panel of tile columns][k][columns]
+ *     for a block of columns of B: pack all k       [panel of tile columns][k][columns]
  *         for some rows of A: pack all k     [panel of tile rows][k][rows]
  *             tile by tile: chains and tree over all of k, then to C
  *
@@ -17,7 +17,8 @@ extern const ff_gemm_kernel ff_gemm_kernel_base;
 extern const ff_gemm_kernel ff_gemm_kernel_avx2, ff_gemm_kernel_avx512;
 #endif
 
-enum { COLUMN_BLOCK = 256, ROW_PANELS = 8, MOST_TILE = 12 * 32, MOST_LEVELS = 32, ALIGN = 64 };
+/* A block of B has at most this many numbers, but at least the columns. */
+enum { BLOCK_NUMBERS = 1 << 20, LEAST_COLUMNS = 192, ROW_PANELS = 8, MOST_LEVELS = 32, ALIGN = 64 };
 
 const ff_gemm_kernel *ff_gemm_choose(int n) {
     const ff_gemm_kernel *found[3];
@@ -74,31 +75,6 @@ int ff_tree_carries(int64_t count) {
 }
 
 /* --- packing --- */
-
-static void pack_block(ff_matrix matrix, int64_t first, int64_t there, int panel,
-                       const ff_k_order *order, real *to) {
-    for (int r = 0; r < order->runs; r++) {
-        const real *from = matrix.base + first * matrix.row_stride +
-                           order->run[r].start * matrix.column_stride;
-        for (int64_t k = 0; k < order->run[r].length; k++, to += panel) {
-            for (int64_t i = 0; i < there; i++)
-                to[i] = from[i * matrix.row_stride];
-            for (int64_t i = there; i < panel; i++)
-                to[i] = 0;
-            from += matrix.column_stride;
-        }
-    }
-}
-
-/* Panels of `panel` rows of a matrix whose columns are k. */
-static void pack(ff_matrix matrix, int64_t first, int64_t rows, int panel, const ff_k_order *order,
-                 int64_t k, real *to) {
-    for (int64_t at = 0; at < rows; at += panel) {
-        int64_t there = rows - at < panel ? rows - at : panel;
-        pack_block(matrix, first + at, there, panel, order, to);
-        to += panel * k;
-    }
-}
 
 static real *room(ff_gemm_space *space, size_t elements) {
     if (space->elements < elements) {
@@ -158,6 +134,12 @@ static void tiles(const job *j, int64_t row, int64_t rows, int64_t column, int64
     }
 }
 
+static int64_t column_block(const ff_gemm_kernel *kernel, const ff_product *p) {
+    int64_t columns = BLOCK_NUMBERS / (p->k > 0 ? p->k : 1);
+    columns = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns > p->n ? p->n : columns;
+    return (columns + kernel->columns - 1) / kernel->columns * kernel->columns;
+}
+
 void ff_gemm(ff_gemm_space *space, const ff_product *p) {
     ff_k_order chain;
     const ff_k_order *order = p->order;
@@ -166,21 +148,21 @@ void ff_gemm(ff_gemm_space *space, const ff_product *p) {
         order = &chain;
     }
     const ff_gemm_kernel *kernel = space->kernel;
-    int64_t row_block = (int64_t)ROW_PANELS * kernel->rows;
+    int64_t row_block = (int64_t)ROW_PANELS * kernel->rows, block = column_block(kernel, p);
     int64_t tile = (int64_t)kernel->rows * kernel->columns;
-    size_t packed = (size_t)((row_block + COLUMN_BLOCK + kernel->columns) * p->k);
-    real *memory = room(space, (size_t)(tile * (MOST_LEVELS + 1)) + packed + 2 * ALIGN);
+    size_t packed = (size_t)((row_block + block) * p->k);
+    real *memory = room(space, (size_t)(tile * (MOST_LEVELS + 1)) + packed);
     job j = {.kernel = kernel, .product = p, .tile = memory, .stack = memory + tile};
     j.b = j.stack + tile * MOST_LEVELS;
-    j.a = j.b + (COLUMN_BLOCK + kernel->columns) / kernel->columns * kernel->columns * p->k;
+    j.a = j.b + block * p->k;
     close_segments(&j, order);
     ff_matrix transposed = {p->b.base, p->b.column_stride, p->b.row_stride};
-    for (int64_t column = 0; column < p->n; column += COLUMN_BLOCK) {
-        int64_t columns = p->n - column < COLUMN_BLOCK ? p->n - column : COLUMN_BLOCK;
-        pack(transposed, column, columns, kernel->columns, order, p->k, j.b);
+    for (int64_t column = 0; column < p->n; column += block) {
+        int64_t columns = p->n - column < block ? p->n - column : block;
+        kernel->pack_b(transposed, column, columns, order, j.b);
         for (int64_t row = 0; row < p->m; row += row_block) {
             int64_t rows = p->m - row < row_block ? p->m - row : row_block;
-            pack(p->a, row, rows, kernel->rows, order, p->k, j.a);
+            kernel->pack_a(p->a, row, rows, order, j.a);
             tiles(&j, row, rows, column, columns);
         }
     }

@@ -49,6 +49,12 @@ typedef struct ff_gemm_kernel {
     /* One tile from packed panels; `lengths` of `segments`; `stack` has room for 32 tiles. */
     void (*tile)(const real *a, const real *b, const int64_t *lengths, int segments, real *stack,
                  real *out);
+    /* Panels of tile rows of a matrix whose columns are k / of tile columns of one whose rows are
+     * the product's columns. */
+    void (*pack_a)(ff_matrix matrix, int64_t first, int64_t rows, const ff_k_order *order,
+                   real *to);
+    void (*pack_b)(ff_matrix matrix, int64_t first, int64_t rows, const ff_k_order *order,
+                   real *to);
 } ff_gemm_kernel;
 
 /* The n-th kernel that this machine runs, best first; NULL past the last. */

@@ -109,7 +109,7 @@ void ff_listing_build(const ff_setup *setup, int64_t stage, const ff_unit *const
     find_units(listing, units, counts);
     number_blocks(listing);
     if (setup->options.alter != NULL)
-        setup->options.alter(listing);
+        setup->options.alter(listing, setup->program);
 }
 
 void ff_listing_free(ff_listing *listing) {

@@ -12,10 +12,10 @@ ff_loop *ff_loop_create(const ff_setup *setup, uint64_t shuffle) {
     if (set == NULL)
         abort();
     *set = (ff_loop){.setup = setup,
-                        .transport = ff_loopback_create(world),
-                        .rank = calloc((size_t)world, sizeof(ff_rank *)),
-                        .world = world,
-                        .shuffle = shuffle};
+                     .transport = ff_loopback_create(world),
+                     .rank = calloc((size_t)world, sizeof(ff_rank *)),
+                     .world = world,
+                     .shuffle = shuffle};
     if (set->rank == NULL)
         abort();
     for (int r = 0; r < world; r++)

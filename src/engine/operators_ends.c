@@ -148,14 +148,13 @@ static const real *head_weights(ff_rank *rank, const ff_item *item) {
 
 static bool head(ff_rank *rank, const ff_item *item) {
     ff_frame *f = &rank->frame;
-    const real *x = f->gathered != NULL ? f->gathered
-                                        : *ff_rank_slot(rank, item, FF_SLOT_NORM1_OUT);
+    const real *x =
+        f->gathered != NULL ? f->gathered : *ff_rank_slot(rank, item, FF_SLOT_NORM1_OUT);
     const real *weight = head_weights(rank, item);
     if (weight == NULL || !ff_rank_needs(rank, item, x, "head's input"))
         return false;
     int64_t width = head_part(rank, item)->rows;
-    real *logits =
-        ff_rank_fill(rank, item, FF_SLOT_SOFTMAX, rank->setup->tokens * width, "logits");
+    real *logits = ff_rank_fill(rank, item, FF_SLOT_SOFTMAX, rank->setup->tokens * width, "logits");
     ff_forward_product(rank, x, weight, width, rank->setup->model.hidden, NULL, logits);
     ff_rank_give(rank, &f->gathered);
     return true;

@@ -52,7 +52,7 @@ static int64_t own_chunks(const ff_rank *rank) {
 
 /* y[T, n] = x[T, k] w[n, k]^T, by `order` over k. */
 void ff_forward_product(ff_rank *rank, const real *x, const real *w, int64_t n, int64_t k,
-                            const ff_k_order *order, real *y) {
+                        const ff_k_order *order, real *y) {
     ff_product p = {.m = rank->setup->tokens,
                     .n = n,
                     .k = k,
@@ -105,9 +105,8 @@ static void bias_gradient(ff_rank *rank, const real *dy, int64_t width, real *db
     if (dbias == NULL)
         return;
     real *space = take_space(rank, width);
-    rank->rows->sum_rows(dy, width,
-                         ff_token_leaves(rank->setup->options.seq, rank->setup->tokens), dbias,
-                         space);
+    rank->rows->sum_rows(dy, width, ff_token_leaves(rank->setup->options.seq, rank->setup->tokens),
+                         dbias, space);
     ff_rank_give(rank, &space);
 }
 
@@ -135,7 +134,8 @@ static bool norm_forward(ff_rank *rank, const ff_item *item, ff_role role, int w
     ff_norm norm = norm_of(rank, item, role, which);
     if (norm.weight == NULL || !ff_rank_needs(rank, item, *slot, "residual stream"))
         return false;
-    real *y = ff_rank_fill(rank, item, out, rank->setup->shard_tokens * hidden(rank), "norm output");
+    real *y =
+        ff_rank_fill(rank, item, out, rank->setup->shard_tokens * hidden(rank), "norm output");
     rank->rows->norm(&norm, *slot, rank->setup->shard_tokens, y);
     return true;
 }
@@ -587,8 +587,8 @@ static bool core_backward(ff_rank *rank, const ff_item *item) {
         return false;
     f->dinner = ff_rank_take(rank, rank->setup->tokens * (w.q + 2 * w.kv), "dq, dk, dv");
     ff_attend attend = attend_of(rank, &w);
-    ff_attend_backward(&attend, slots[FF_SLOT_QUERY], slots[FF_SLOT_KEY_VALUE],
-                       slots[FF_SLOT_CORE], slots[FF_SLOT_LOG_SUM_EXP], f->dproduct, f->dinner);
+    ff_attend_backward(&attend, slots[FF_SLOT_QUERY], slots[FF_SLOT_KEY_VALUE], slots[FF_SLOT_CORE],
+                       slots[FF_SLOT_LOG_SUM_EXP], f->dproduct, f->dinner);
     ff_rank_give(rank, &f->dproduct);
     return true;
 }

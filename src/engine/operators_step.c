@@ -201,8 +201,8 @@ static bool share_replicated(ff_rank *rank, const ff_item *item, ff_exchange *e)
     rank->side_at = 0;
     visit_parts(rank, count_replicated);
     e->elements = rank->side_at;
-    rank->side_buffer = ff_store_take(&rank->store, FF_STORE_COMMUNICATION, e->elements,
-                                      "replicated gradients");
+    rank->side_buffer =
+        ff_store_take(&rank->store, FF_STORE_COMMUNICATION, e->elements, "replicated gradients");
     memset(rank->side_buffer, 0, (size_t)e->elements * sizeof(real));
     rank->side_at = 0;
     visit_parts(rank, pack_part);
@@ -223,8 +223,8 @@ static bool share_copies(ff_rank *rank, const ff_item *item, ff_exchange *e) {
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
         ff_chunk *chunk = &rank->chunk[c];
         for (int u = 0; u < chunk->units; u++) {
-            const ff_part *part = ff_unit_part(
-                &chunk->unit[u], rank->stage == 0 ? FF_ROLE_EMBEDDING : FF_ROLE_OUTPUT);
+            const ff_part *part = ff_unit_part(&chunk->unit[u], rank->stage == 0 ? FF_ROLE_EMBEDDING
+                                                                                 : FF_ROLE_OUTPUT);
             if (part == NULL)
                 continue;
             e->whole = (char *)(chunk->full[0].work + chunk->unit[u].offset + part->offset);

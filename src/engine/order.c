@@ -23,8 +23,7 @@ void ff_accumulate(const ff_rows *rows, ff_accumulator *sum, int64_t index, bool
                    int64_t begin, int64_t end) {
     for (int level = 0; (index >> level) > 0; level++) {
         if ((index >> level) & 1)
-            rows->add(sum->level[level] + begin, sum->work + begin, end - begin,
-                      sum->work + begin);
+            rows->add(sum->level[level] + begin, sum->work + begin, end - begin, sum->work + begin);
         else if (!last)
             return;
     }

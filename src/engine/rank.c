@@ -295,9 +295,8 @@ static int64_t boundary_elements(const ff_rank *rank) {
 }
 
 static void open_receive(ff_rank *rank, const ff_item *item, bool of_gradient) {
-    ff_operator transfer =
-        ff_program_transfer(&rank->setup->model, &rank->setup->layout, rank->setup->options.seq,
-                            of_gradient);
+    ff_operator transfer = ff_program_transfer(&rank->setup->model, &rank->setup->layout,
+                                               rank->setup->options.seq, of_gradient);
     int64_t members[FF_ENGINE_MOST_RANKS];
     ff_exchange *e = &rank->exchange;
     *e = (ff_exchange){.collective = FF_SEND_RECEIVE,
@@ -315,8 +314,7 @@ static void open_receive(ff_rank *rank, const ff_item *item, bool of_gradient) {
 static void take_received(ff_rank *rank, const ff_item *item) {
     bool of_gradient = item->action.kind == FF_ACTION_RECV_GRADIENT;
     real *to = ff_rank_take(rank, boundary_elements(rank), "received");
-    memcpy(to, rank->transfer_buffer[of_gradient],
-           (size_t)boundary_elements(rank) * sizeof(real));
+    memcpy(to, rank->transfer_buffer[of_gradient], (size_t)boundary_elements(rank) * sizeof(real));
     ff_flight *flight = ff_rank_flight(rank);
     *(of_gradient ? &flight->arrived_gradient : &flight->arrived) = to;
 }
@@ -521,11 +519,12 @@ void ff_rank_describe(const ff_rank *rank, char *text, size_t text_bytes) {
     }
     const ff_item *item = rank->waiting;
     if (item == NULL) {
-        snprintf(text, text_bytes, "rank %d is at item %lld of %lld", rank->id,
-                 (long long)rank->at, (long long)rank->listing.items);
+        snprintf(text, text_bytes, "rank %d is at item %lld of %lld", rank->id, (long long)rank->at,
+                 (long long)rank->listing.items);
         return;
     }
-    snprintf(text, text_bytes, "rank %d waits for rank %d in %s (layer %d, microbatch %d)", rank->id,
-             ff_exchange_waits_for(&rank->exchange), item->opens ? "a receive" : item->op.name,
-             item->layer, item->in_action ? item->action.microbatch : -1);
+    snprintf(text, text_bytes, "rank %d waits for rank %d in %s (layer %d, microbatch %d)",
+             rank->id, ff_exchange_waits_for(&rank->exchange),
+             item->opens ? "a receive" : item->op.name, item->layer,
+             item->in_action ? item->action.microbatch : -1);
 }

@@ -47,8 +47,8 @@ typedef struct ff_chunk {
     int64_t *block_begin; /* [blocks + 1] in the chunk's weights */
     int64_t *shard_begin; /* [blocks + 1] in the shard */
     int64_t elements, shard_elements;
-    real *weights; /* all; NULL under streamed ZeRO-3 */
-    real *shard;   /* ZeRO-3 */
+    real *weights;             /* all; NULL under streamed ZeRO-3 */
+    real *shard;               /* ZeRO-3 */
     const real **unit_weights; /* [unit]; NULL while not gathered */
     ff_accumulator full[FF_MOST_SETS], sharded;
     real *moment1, *moment2; /* of the shard */
@@ -58,15 +58,15 @@ typedef struct ff_chunk {
 typedef struct ff_frame {
     bool open, forward;
     ff_action action;
-    int unit, halves;     /* residuals passed in the unit */
-    real *x;              /* residual stream */
+    int unit, halves; /* residuals passed in the unit */
+    real *x;          /* residual stream */
     bool owns_x;
-    real *gathered;       /* input of a column-parallel product, all tokens */
-    real *partial;        /* product whose sum over tp is due */
-    real *branch;         /* what joins the stream */
-    const real *bias;     /* added with it */
-    real *dx;             /* gradient of the stream */
-    real *dy;             /* of it, all tokens (SP); else NULL and dx is meant */
+    real *gathered;   /* input of a column-parallel product, all tokens */
+    real *partial;    /* product whose sum over tp is due */
+    real *branch;     /* what joins the stream */
+    const real *bias; /* added with it */
+    real *dx;         /* gradient of the stream */
+    real *dy;         /* of it, all tokens (SP); else NULL and dx is meant */
     real *dinner, *dproduct, *dpartial, *dbranch;
     real *top, *sum, *target; /* of the loss, a number a token */
 } ff_frame;
@@ -100,7 +100,7 @@ typedef struct ff_rank {
     ff_wire wire;
     ff_listing listing;
     ff_chunk *chunk; /* [vpp] */
-    int zero; /* as it acts: 0 where nothing is replicated */
+    int zero;        /* as it acts: 0 where nothing is replicated */
     bool streams, resident, shards_gradients;
     int sets, own_parts; /* of gradients; of them, parts of this rank's tokens */
     real *gather_buffer[2], *bucket[2];
@@ -124,7 +124,7 @@ typedef struct ff_rank {
     real *side_buffer; /* replicated gradients, while they are shared */
     int64_t side_at;
     double norm, rate; /* of the gradients; of learning, in this step */
-    real *losses; /* [microbatch], sums over tokens, on the last stage */
+    real *losses;      /* [microbatch], sums over tokens, on the last stage */
     ff_traffic *traffic;
     int traffics, traffic_room;
     char fault[240];
@@ -164,7 +164,7 @@ bool ff_rank_group(ff_rank *rank, const ff_operator *op, ff_exchange *exchange);
 void ff_rank_deal(ff_rank *rank);
 
 /* operators_step.c */
-bool ff_step_end(ff_rank *rank);   /* the microbatches are over: gradients are summed up */
+bool ff_step_end(ff_rank *rank); /* the microbatches are over: gradients are summed up */
 bool ff_step_close_backward(ff_rank *rank, const ff_action *action);
 void ff_step_update(ff_rank *rank);
 

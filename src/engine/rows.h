@@ -53,10 +53,10 @@ typedef struct ff_rows {
     void (*softmax_again)(real *scores, int64_t rows, int64_t keys, int64_t first, real scale,
                           const real *log_sum_exp);
     /* dscores = p * (dp - delta) * scale, in place of dp. */
-    void (*softmax_backward)(const real *p, real *dp, int64_t rows, int64_t keys,
-                             const real *delta, real scale);
-    void (*row_dots)(const real *a, int64_t a_stride, const real *b, int64_t b_stride,
-                     int64_t rows, int64_t width, real *out);
+    void (*softmax_backward)(const real *p, real *dp, int64_t rows, int64_t keys, const real *delta,
+                             real scale);
+    void (*row_dots)(const real *a, int64_t a_stride, const real *b, int64_t b_stride, int64_t rows,
+                     int64_t width, real *out);
     void (*gelu)(const real *x, int64_t count, real *y);
     void (*gelu_backward)(const real *x, const real *dy, int64_t count, real *dx);
     void (*relu)(const real *x, int64_t count, real *y);

@@ -23,10 +23,8 @@ ff_engine_options ff_engine_defaults(void) {
 }
 
 ff_kernels ff_engine_kernels(void) {
-    return (ff_kernels){.flash_attention = true,
-                        .fused_norm = true,
-                        .fused_activation = true,
-                        .fused_loss = true};
+    return (ff_kernels){
+        .flash_attention = true, .fused_norm = true, .fused_activation = true, .fused_loss = true};
 }
 
 void ff_engine_adapt(ff_model *model) {
@@ -116,8 +114,7 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
          "zero3_weights=resident"},
         {m->position_rows > 0 && seq > m->position_rows, FF0702,
          "sequences are longer than the position table", "a smaller --seq"},
-        {ff_layout_world(l) > FF_ENGINE_MOST_RANKS, FF0702, "it has too many ranks",
-         "at most 128"},
+        {ff_layout_world(l) > FF_ENGINE_MOST_RANKS, FF0702, "it has too many ranks", "at most 128"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         r[i] = all[i];
@@ -164,8 +161,7 @@ ff_status ff_setup_create(const ff_model *model, const ff_layout *layout,
     ff_mesh mesh;
     if (ff_layout_mesh(layout, findings, &mesh) != FF_OK)
         return FF_NO;
-    ff_program_options how = {
-        .seq = options->seq, .kernels = ff_engine_kernels(), .imbalance = 1};
+    ff_program_options how = {.seq = options->seq, .kernels = ff_engine_kernels(), .imbalance = 1};
     ff_program *program = ff_program_create(model, layout, &how, findings);
     if (program == NULL)
         return FF_NO;
@@ -223,8 +219,7 @@ bool ff_engine_exact(const ff_setup *setup, const char **why) {
         *why = "tp, dp and microbatches are not all powers of two";
     else if (l->tp > FF_CHUNKS)
         *why = "tp is above 8";
-    else if (setup->options.token_parts > 1 &&
-             setup->tokens % (FF_CHUNKS * l->mbs) != 0)
+    else if (setup->options.token_parts > 1 && setup->tokens % (FF_CHUNKS * l->mbs) != 0)
         *why = "8 does not divide the sequence";
     for (int i = 0; i < setup->model.kinds && l->tp > 1; i++) {
         const ff_attention *a = &setup->model.kind[i].attention;

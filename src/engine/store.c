@@ -42,8 +42,7 @@ static ff_block *reuse(ff_store *store, int64_t elements) {
 
 real *ff_store_take(ff_store *store, ff_store_kind kind, int64_t elements, const char *name) {
     ff_block *block = reuse(store, elements);
-    *block = (ff_block){
-        .next = store->live, .name = name, .elements = elements, .kind = kind};
+    *block = (ff_block){.next = store->live, .name = name, .elements = elements, .kind = kind};
     if (store->live != NULL)
         store->live->before = block;
     store->live = block;
@@ -102,7 +101,8 @@ void ff_store_free(ff_store *store) {
 
 const char *ff_store_kind_name(ff_store_kind kind) {
     static const char *const names[FF_STORE_KINDS] = {
-        "weights",          "gradients",       "optimizer",          "activations", "loss",
-        "gathered weights", "gradient buckets", "pipeline transfers", "working",     "communication"};
+        "weights", "gradients",        "optimizer",        "activations",
+        "loss",    "gathered weights", "gradient buckets", "pipeline transfers",
+        "working", "communication"};
     return names[kind];
 }

@@ -14,15 +14,24 @@ typedef struct role_row {
 } role_row;
 
 static const role_row roles[] = {
-    {"norms", FF_ROLE_LAYER_NORMS, false},     {"attention.q", FF_ROLE_Q, false},
-    {"attention.k", FF_ROLE_K, false},         {"attention.v", FF_ROLE_V, false},
-    {"attention.q.bias", FF_ROLE_Q_BIAS, false}, {"attention.k.bias", FF_ROLE_K_BIAS, false},
-    {"attention.v.bias", FF_ROLE_V_BIAS, false}, {"attention.o", FF_ROLE_O, true},
-    {"attention.o.bias", FF_ROLE_O_BIAS, false}, {"mlp.gate", FF_ROLE_GATE, false},
-    {"mlp.up", FF_ROLE_UP, false},             {"mlp.up.bias", FF_ROLE_UP_BIAS, false},
-    {"mlp.down", FF_ROLE_DOWN, true},          {"mlp.down.bias", FF_ROLE_DOWN_BIAS, false},
-    {"embedding", FF_ROLE_EMBEDDING, false},   {"positions", FF_ROLE_POSITIONS, false},
-    {"final_norm", FF_ROLE_FINAL_NORM, false}, {"head", FF_ROLE_OUTPUT, false},
+    {"norms", FF_ROLE_LAYER_NORMS, false},
+    {"attention.q", FF_ROLE_Q, false},
+    {"attention.k", FF_ROLE_K, false},
+    {"attention.v", FF_ROLE_V, false},
+    {"attention.q.bias", FF_ROLE_Q_BIAS, false},
+    {"attention.k.bias", FF_ROLE_K_BIAS, false},
+    {"attention.v.bias", FF_ROLE_V_BIAS, false},
+    {"attention.o", FF_ROLE_O, true},
+    {"attention.o.bias", FF_ROLE_O_BIAS, false},
+    {"mlp.gate", FF_ROLE_GATE, false},
+    {"mlp.up", FF_ROLE_UP, false},
+    {"mlp.up.bias", FF_ROLE_UP_BIAS, false},
+    {"mlp.down", FF_ROLE_DOWN, true},
+    {"mlp.down.bias", FF_ROLE_DOWN_BIAS, false},
+    {"embedding", FF_ROLE_EMBEDDING, false},
+    {"positions", FF_ROLE_POSITIONS, false},
+    {"final_norm", FF_ROLE_FINAL_NORM, false},
+    {"head", FF_ROLE_OUTPUT, false},
 };
 
 static const role_row *find_role(const char *tensor) {
@@ -58,13 +67,13 @@ static void add_part(ff_unit *unit, const ff_tensor *tensor, const role_row *row
     bool divided = tensor->shard != FF_SHARD_REPLICATED;
     ff_part *part = &unit->part[unit->parts++];
     assert(unit->parts <= FF_MOST_PARTS);
-    *part = (ff_part){.role = row->role,
-                      .tensor = *tensor,
-                      .rows = divided && !row->by_columns ? tensor->rows / tp : tensor->rows,
-                      .columns = divided && row->by_columns ? tensor->columns / tp
-                                                            : tensor->columns,
-                      .offset = unit->elements,
-                      .key = key};
+    *part =
+        (ff_part){.role = row->role,
+                  .tensor = *tensor,
+                  .rows = divided && !row->by_columns ? tensor->rows / tp : tensor->rows,
+                  .columns = divided && row->by_columns ? tensor->columns / tp : tensor->columns,
+                  .offset = unit->elements,
+                  .key = key};
     part->first_row = divided && !row->by_columns ? part->rows * tp_index : 0;
     part->first_column = divided && row->by_columns ? part->columns * tp_index : 0;
     part->elements = part->rows * part->columns * tensor->count;
@@ -124,9 +133,9 @@ static void initialise_matrix(const ff_part *part, const ff_initialisation *how,
             int64_t row = part->first_row + r, column = part->first_column + c;
             uint64_t index = (uint64_t)(row * part->tensor.columns + column);
             bool padding = is_vocabulary(part->role) && row >= how->real_vocab;
-            *to++ = padding ? 0
-                            : (real)(float)(deviation *
-                                            ff_random_normal(how->seed, part->key, index));
+            *to++ = padding
+                        ? 0
+                        : (real)(float)(deviation * ff_random_normal(how->seed, part->key, index));
         }
 }
 

@@ -96,7 +96,7 @@ static double backward_forwards(const layer_view *view) {
 /* Reads and writes of an element by rotary embedding: eager code multiplies by the cosine, halves,
  * negates, joins, multiplies by the sine and adds, a kernel each. */
 static double rope_moves(const layer_view *view) {
-    return view->shape->kernels.eager_rope ? 11 : 2;
+    return view->shape->kernels.eager_rope && view->model->position_rows == 0 ? 11 : 2;
 }
 
 /* Ring steps beside the attention blocks, then Ulysses' exchange of heads for tokens. */
@@ -159,10 +159,10 @@ static void save_core(layer_view *view, const core *c) {
     list_save(view, &(saving){"query", query_elements(c), 0, 0, FF_PHASE_BACKWARD, "tp cp"});
     list_save(view, &(saving){"key and value", key_value_elements(c), 0, 0, FF_PHASE_BACKWARD,
                               "tp (up to the KV heads) cp"});
-    if (view->shape->kernels.eager_rope)
-        list_save(view, &(saving){"rotated halves",
-                                  ff_add(2 * query_elements(c), key_value_elements(c)), 0, 0,
-                                  FF_PHASE_BACKWARD, "tp cp"});
+    if (view->shape->kernels.eager_rope && view->model->position_rows == 0)
+        list_save(view,
+                  &(saving){"rotated halves", ff_add(2 * query_elements(c), key_value_elements(c)),
+                            0, 0, FF_PHASE_BACKWARD, "tp cp"});
     list_save(view, &(saving){"attention output", output_elements(c), view->shape->gemm_input_bytes,
                               0, FF_PHASE_WEIGHT, "tp cp"});
     if (view->shape->kernels.flash_attention) {
@@ -295,6 +295,16 @@ static void save_gate(layer_view *view, const core *c) {
                               FF_PHASE_WEIGHT, "tp cp"});
 }
 
+/* What the kernel sees: `batch` heads of sequences, each m queries by n keys of k dimensions. */
+static void shape_core(layer_view *view, const core *c, int at) {
+    ff_operator *op = &view->list->op[at];
+    int64_t sequences = ff_max(1, view->shape->sequences);
+    op->m = ff_ceil_div(ff_mul(c->tokens, c->ulysses), sequences);
+    op->n = view->shape->seq;
+    op->k = c->qk_dim;
+    op->batch = ff_mul(ff_max(1, c->heads / c->ulysses), sequences);
+}
+
 static void softmax_forward(layer_view *view, const ff_attention *attention) {
     core c = core_of(view, attention);
     projections p = projections_of(view, &c);
@@ -312,7 +322,7 @@ static void softmax_forward(layer_view *view, const ff_attention *attention) {
     gather_keys(view, &c, FF_PHASE_FORWARD);
     int at = list_attention(view, "attention.core", FF_PHASE_FORWARD, core_flop(view, &c),
                             core_bytes(view, &c, softmax_moves(view)), FF_MODULE_CORE);
-    view->list->op[at].k = c.qk_dim;
+    shape_core(view, &c, at);
     exchange_keys(view, &c, FF_PHASE_FORWARD, at);
     swap_output(view, &c, FF_PHASE_FORWARD);
     save_core(view, &c);
@@ -366,7 +376,7 @@ static void softmax_backward(layer_view *view, const ff_attention *attention) {
     int at = list_attention(view, "attention.core backward", FF_PHASE_BACKWARD,
                             backward_forwards(view) * core_flop(view, &c),
                             2 * core_bytes(view, &c, softmax_moves(view)), 0);
-    view->list->op[at].k = c.qk_dim;
+    shape_core(view, &c, at);
     exchange_keys(view, &c, FF_PHASE_BACKWARD, at);
     scatter_key_gradients(view, &c);
     swap_inputs(view, &c, FF_PHASE_BACKWARD);

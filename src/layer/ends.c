@@ -150,8 +150,8 @@ static void head_forward(layer_view *view, const product *head) {
 static void head_backward(layer_view *view, const product *head) {
     const ff_model *model = view->model;
     product project = head_projection(view);
-    list_memory(view, "loss backward", FF_PHASE_BACKWARD,
-                4 * (double)logit_elements(view, head), 0);
+    list_memory(view, "loss backward", FF_PHASE_BACKWARD, 4 * (double)logit_elements(view, head),
+                0);
     int input_gradient = list_gemm(view, head, FF_PHASE_BACKWARD);
     list_tp_regather(view, "head.input all-gather", model->embedding_width, input_gradient);
     int weight_gradient = list_gemm(view, head, FF_PHASE_WEIGHT);

@@ -189,7 +189,8 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
     int64_t elements = ff_mul(tokens, view->model->hidden);
     bool fused = fused_norm(view);
     int64_t whole = ff_mul(view->tokens, view->model->hidden);
-    list_memory(view, name, FF_PHASE_FORWARD, (double)elements * (fused ? 2 : EAGER_NORM_FORWARD), FF_MODULE_NORM);
+    list_memory(view, name, FF_PHASE_FORWARD, (double)elements * (fused ? 2 : EAGER_NORM_FORWARD),
+                FF_MODULE_NORM);
     const char *axes = view->shape->sp ? "tp cp" : "cp";
     list_save(view, &(saving){.name = "norm input",
                               .elements = elements,
@@ -213,6 +214,6 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
 
 void norm_backward(layer_view *view, const char *name, int64_t tokens) {
     double elements = (double)ff_mul(tokens, view->model->hidden);
-    list_memory(view, name, FF_PHASE_BACKWARD, elements * (fused_norm(view) ? 3 : EAGER_NORM_BACKWARD),
-                0);
+    list_memory(view, name, FF_PHASE_BACKWARD,
+                elements * (fused_norm(view) ? 3 : EAGER_NORM_BACKWARD), 0);
 }

@@ -229,6 +229,10 @@ static void save_moe(layer_view *view, const ff_moe *moe, const mlp_sides *s) {
     save_inner(view, s);
 }
 
+/* Rows are put in order of their ranks before they leave and of their experts when they arrive, and
+ * padded to what grouped products take: three kernels, each reads and writes all rows. */
+enum { PERMUTE_MOVES = 6 };
+
 void moe_forward(layer_view *view, const ff_moe *moe) {
     mlp_sides s = expert_sides(view, moe);
     product route = router(view, moe), up = up_projection(view, &s, true),
@@ -236,7 +240,7 @@ void moe_forward(layer_view *view, const ff_moe *moe) {
     double rows =
         (double)ff_mul(moe->experts_per_token, view->shard_tokens) * (double)view->model->hidden;
     list_gemm(view, &route, FF_PHASE_FORWARD);
-    list_memory(view, "moe.permute", FF_PHASE_FORWARD, 2 * rows, FF_MODULE_MOE);
+    list_memory(view, "moe.permute", FF_PHASE_FORWARD, PERMUTE_MOVES * rows, FF_MODULE_MOE);
     announce(view, moe);
     dispatch(view, moe, FF_PHASE_FORWARD, "moe.dispatch all-to-all", FF_MODULE_MOE);
     spread_rows(view, moe, FF_PHASE_FORWARD, FF_ALL_GATHER, "moe.rows all-gather", FF_MODULE_MOE);
@@ -246,7 +250,7 @@ void moe_forward(layer_view *view, const ff_moe *moe) {
     spread_rows(view, moe, FF_PHASE_FORWARD, FF_REDUCE_SCATTER, "moe.rows reduce-scatter",
                 FF_MODULE_MOE);
     dispatch(view, moe, FF_PHASE_FORWARD, "moe.combine all-to-all", FF_MODULE_MOE);
-    list_memory(view, "moe.unpermute", FF_PHASE_FORWARD, 2 * rows, FF_MODULE_MOE);
+    list_memory(view, "moe.unpermute", FF_PHASE_FORWARD, PERMUTE_MOVES * rows, FF_MODULE_MOE);
     save_moe(view, moe, &s);
     shared_forward(view, moe);
 }
@@ -267,7 +271,7 @@ void moe_backward(layer_view *view, const ff_moe *moe) {
     double rows =
         (double)ff_mul(moe->experts_per_token, view->shard_tokens) * (double)view->model->hidden;
     shared_backward(view, moe);
-    list_memory(view, "moe.unpermute backward", FF_PHASE_BACKWARD, 2 * rows, 0);
+    list_memory(view, "moe.unpermute backward", FF_PHASE_BACKWARD, PERMUTE_MOVES * rows, 0);
     dispatch(view, moe, FF_PHASE_BACKWARD, "moe.combine dX all-to-all", 0);
     spread_rows(view, moe, FF_PHASE_BACKWARD, FF_ALL_GATHER, "moe.dY all-gather", 0);
     list_gemm(view, &down, FF_PHASE_BACKWARD);
@@ -278,7 +282,7 @@ void moe_backward(layer_view *view, const ff_moe *moe) {
     spread_rows(view, moe, FF_PHASE_BACKWARD, FF_REDUCE_SCATTER, "moe.dX reduce-scatter", 0);
     dispatch(view, moe, FF_PHASE_BACKWARD, "moe.dispatch dX all-to-all", 0);
     send_weights(view, moe, FF_PHASE_BACKWARD, "moe.weights gradient all-to-all", 0);
-    list_memory(view, "moe.permute backward", FF_PHASE_BACKWARD, 2 * rows, 0);
+    list_memory(view, "moe.permute backward", FF_PHASE_BACKWARD, PERMUTE_MOVES * rows, 0);
     list_gemm(view, &route, FF_PHASE_BACKWARD);
     list_gemm(view, &route, FF_PHASE_WEIGHT);
     moe_working(view, moe, &s);

@@ -193,7 +193,7 @@ const ff_layout_key ff_layout_keys[] = {
      OTHER(recompute, never_left_out, "none", is_first_word)},
     {.help.name = "recipe",
      .help.values = "bf16-megatron, bf16-classic, bf16-deepspeed, bf16-fsdp2, fp16-megatron, "
-                    "fp8-te, mxfp8, fp8-fsdp2, bf16-nanotron, fp32",
+                    "fp8-te, mxfp8, fp8-params, fp8-fsdp2, bf16-nanotron, fp32",
      WORD(recipe, ff_recipe_words, "bf16-megatron", is_first_word)},
     {.help.name = "schedule",
      .help.values = "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, dualpipe, dualpipe-v",

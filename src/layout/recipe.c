@@ -6,6 +6,8 @@
  *   fsdp2      fp32 shards, bf16 copy of what is gathered, fp32 reduction          4 + 4 + 8
  *   fp16       as Megatron's fp16 optimizer: fp32 gradients live with the optimizer 2 + 2 + 16
  *   fp8        bf16 weights and their fp8 copies, transposed once; GEMM inputs kept in fp8
+ *   fp8-params the weights themselves in fp8 (and transposed), bf16 gradients: what performance
+ *              recipes of Megatron-Core run (fp8_param, grad_reduce_in_fp32 off)   2 + 2 + 12
  *   mxfp8      as fp8, a scale byte for 32 elements not counted
  *   nanotron   bf16 gradients beside their fp32 sums (20 a parameter); ZeRO-1 gathers updated
  *              weights through flat buffers: 10 + 14/dp a parameter just after the step, as its
@@ -31,6 +33,8 @@ static const ff_recipe_bytes recipes[FF_RECIPE_COUNT] = {
                           "bf16 weights with fp8 copies, fp32 gradients, master and moments"},
     [FF_RECIPE_MXFP8] = {4, 4, 12, 2, 4, 2, 4, 2, 1, 30, 0, FF_DTYPE_FP8,
                          "as fp8-te, scales of 32 elements"},
+    [FF_RECIPE_FP8_PARAMS] = {2, 2, 12, 2, 2, 1, 2, 2, 1, 28, 0, FF_DTYPE_FP8,
+                              "fp8 weights and their transposes, bf16 gradients, fp32 master"},
     [FF_RECIPE_FP8_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, 0, FF_DTYPE_FP8,
                              "fp32 shards, bf16 copy of gathered layers, fp8 products"},
     [FF_RECIPE_BF16_NANOTRON] = {2, 6, 12, 2, 6, 2, 4, 2, 2, 32, 2, FF_DTYPE_BF16,

@@ -37,6 +37,7 @@ const ff_word ff_recipe_words[] = {
     {"fp16-megatron", FF_RECIPE_FP16_MEGATRON},
     {"fp8-te", FF_RECIPE_FP8_TE},
     {"mxfp8", FF_RECIPE_MXFP8},
+    {"fp8-params", FF_RECIPE_FP8_PARAMS},
     {"fp8-fsdp2", FF_RECIPE_FP8_FSDP2},
     {"bf16-nanotron", FF_RECIPE_BF16_NANOTRON},
     {"fp32", FF_RECIPE_FP32},

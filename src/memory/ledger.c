@@ -129,19 +129,29 @@ static int64_t bucket_params(int64_t params, int64_t shard_ranks, int64_t replic
     return shard_ranks > 1 ? ff_ceil_div(params, ff_bucket_count(params, replicas)) : 0;
 }
 
+/* Buckets are cut from each chunk's weights. */
+static int64_t largest_bucket(const ff_layout *layout, const ff_chunk_memory *const *chunks) {
+    int64_t largest = 0;
+    for (int64_t i = 0; i < layout->vpp; i++) {
+        int64_t dense = bucket_params(chunks[i]->params.dense, ff_dense_shard_ranks(layout),
+                                      layout->dp * layout->cp);
+        int64_t expert =
+            bucket_params(chunks[i]->params.expert, ff_expert_shard_ranks(layout), layout->edp);
+        largest = ff_max(largest, ff_max(dense, expert));
+    }
+    return largest;
+}
+
 /* ZeRO-3 holds the unit that runs and the one being prefetched, and the gradient of one on its way
  * out; ZeRO-2 the bucket being filled and the one on its way. ZeRO-0 and 1 reduce in place. */
-static void fix_buffers(const ff_layout *layout, int64_t largest_unit, ff_ledger_fixed *fixed) {
+static void fix_buffers(const ff_layout *layout, const ff_chunk_memory *const *chunks,
+                        int64_t largest_unit, ff_ledger_fixed *fixed) {
     const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
     if (layout->zero == 3 && layout->zero3_weights == FF_ZERO3_STREAM) {
         fixed->gathered_bytes = ff_mul3(2, largest_unit, recipe->gathered_weight);
         fixed->bucket_bytes = ff_mul(largest_unit, recipe->gathered_gradient);
     } else if (layout->zero == 2) {
-        int64_t dense = bucket_params(fixed->params.dense, ff_dense_shard_ranks(layout),
-                                      layout->dp * layout->cp);
-        int64_t expert =
-            bucket_params(fixed->params.expert, ff_expert_shard_ranks(layout), layout->edp);
-        fixed->bucket_bytes = ff_mul3(2, ff_max(dense, expert), recipe->gradient_wire);
+        fixed->bucket_bytes = ff_mul3(2, largest_bucket(layout, chunks), recipe->gradient_wire);
     }
 }
 
@@ -157,7 +167,7 @@ void ff_ledger_fix(const ff_model *model, const ff_layout *layout, const ff_runt
     fixed->weights_bytes = state.weights;
     fixed->gradients_bytes = state.gradients;
     fixed->optimizer_bytes = state.optimizer;
-    fix_buffers(layout, largest_unit, fixed);
+    fix_buffers(layout, chunks, largest_unit, fixed);
     fixed->context_bytes = ff_add(runtime->context_bytes, runtime->workspace_bytes);
     fixed->communicator_bytes =
         ff_mul(runtime->communicator_bytes, ff_ledger_communicators(model, layout));

@@ -252,8 +252,9 @@ static void print_cliff(ff_text *out, const ff_fact *root, const ff_look *look) 
 static void print_close(ff_text *out, const ff_fact *root, const ff_look *look) {
     char error[FF_VALUE_BYTES];
     ff_text text = {0};
-    ff_text_printf(&text, "%lld layouts%s within %s of 1, the model's own error",
-                   (long long)ff_fact_integer(root, "close.layouts"),
+    long long layouts = ff_fact_integer(root, "close.layouts");
+    ff_text_printf(&text, "%lld layout%s%s within %s of 1, the model's own error", layouts,
+                   layouts == 1 ? "" : "s",
                    ff_fact_boolean(root, "close.at_least") ? " or more" : "",
                    ff_format_percent(ff_fact_real(root, "close.error_ratio"), error, sizeof error));
     const ff_fact *rival = ff_fact_find(root, "close.rival");

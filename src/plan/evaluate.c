@@ -80,9 +80,8 @@ struct ff_evaluator {
 
 ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
     ff_physics physics;
-    const ff_field *root = ff_preset_tree("physics");
-    if (root == NULL ||
-        ff_physics_from_fields(root, job->cluster.device.generation, findings, &physics) != FF_OK)
+    ff_physics_data data = ff_physics_presets();
+    if (ff_physics_of_device(&data, &job->cluster.device, findings, &physics) != FF_OK)
         return NULL;
     ff_arena *arena = ff_arena_create();
     ff_evaluator *e = FF_ARENA_NEW(arena, ff_evaluator);

@@ -120,6 +120,22 @@ ff_layout ff_variant_start(const ff_explained *e) {
     return layout;
 }
 
+static bool counts_experts(const ff_count *counts, int entries) {
+    for (int i = 0; i < entries; i++)
+        if (counts[i].group == FF_AXES(FF_AXIS_EP))
+            return true;
+    return false;
+}
+
+int ff_telling_counts(const ff_program *program, const ff_layout *layout, ff_count *counts,
+                      int *stage) {
+    for (*stage = 0;; ++*stage) {
+        int entries = ff_program_counts(program, *stage, counts);
+        if (layout->ep <= 1 || *stage + 1 >= layout->pp || counts_experts(counts, entries))
+            return entries;
+    }
+}
+
 void ff_variant_look(const ff_explained *e, const ff_layout *layout, ff_variant *variant) {
     ff_layout_context context = {.world = e->job->cluster.devices,
                                  .gbs_sequences = ff_job_sequences(e->job),
@@ -132,8 +148,9 @@ void ff_variant_look(const ff_explained *e, const ff_layout *layout, ff_variant 
         return;
     ff_evaluate_memory(e->evaluator, &variant->layout, &variant->estimate, NULL);
     ff_evaluate_time(e->evaluator, &variant->layout, &variant->estimate);
-    variant->counts = ff_program_counts(program, 0, variant->count);
-    variant->params = ff_program_stage_params(&e->job->model, &variant->layout, 0);
+    int stage;
+    variant->counts = ff_telling_counts(program, &variant->layout, variant->count, &stage);
+    variant->params = ff_program_stage_params(&e->job->model, &variant->layout, stage);
     variant->possible = true;
     ff_program_free(program);
 }

@@ -38,13 +38,18 @@ typedef struct ff_variant {
     bool possible;
     ff_layout layout;
     ff_estimate estimate;
-    ff_shard_params params; /* of the first stage */
+    ff_shard_params params; /* of the stage that is counted */
     int counts;
-    ff_count count[FF_MOST_COUNTS]; /* of a rank of the first stage */
+    ff_count count[FF_MOST_COUNTS]; /* as ff_telling_counts */
 } ff_variant;
 /* The explained layout with its derived keys left out again, to change one and derive the rest. */
 ff_layout ff_variant_start(const ff_explained *e);
 void ff_variant_look(const ff_explained *e, const ff_layout *layout, ff_variant *variant);
+
+/* What a rank of one stage sends in a step: the first stage or, where the layout splits experts, the
+ * first one that holds some (dense layers may come first). */
+int ff_telling_counts(const ff_program *program, const ff_layout *layout, ff_count *counts,
+                      int *stage);
 
 /* The link that a group uses, in words: "NVLink4, 371 GB/s". */
 const char *ff_reach_words(const ff_explained *e, const ff_reach *reach, char *text, size_t bytes);

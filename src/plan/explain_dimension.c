@@ -73,8 +73,9 @@ static const ff_column count_columns[] = {{"phase", "phase"},
 
 static void step_table(const ff_explained *e, ff_exposure exposure, ff_facts *facts) {
     ff_count counts[FF_MOST_COUNTS];
-    int entries = ff_program_counts(e->program, 0, counts);
-    ff_document_section(facts, "A step, a rank of stage 0");
+    int stage;
+    int entries = ff_telling_counts(e->program, &e->layout, counts, &stage);
+    ff_document_section(facts, "A step, a rank of stage %d", stage);
     ff_document_table(facts, count_columns);
     for (int i = 0; i < entries; i++) {
         if (ff_exposure_of(counts[i].group) != exposure)

@@ -20,7 +20,7 @@ typedef struct ff_method {
 extern const ff_method ff_methods[];
 extern const int ff_method_count;
 
-/* Calls and bytes that a rank of the first stage sends in the method's group in a step. */
+/* Calls and bytes that a rank sends in the method's group in a step (ff_telling_counts). */
 void ff_method_traffic(const ff_method *method, const ff_variant *variant, int64_t *calls,
                        double *sent_bytes);
 /* Bandwidth of a device that keeps the method's traffic within 10% of the step, or (hidden traffic)

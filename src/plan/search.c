@@ -13,23 +13,16 @@ static int sign(double difference) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-static int64_t devices_of(const ff_candidate *c) {
-    return (int64_t)c->point.value[FF_DIM_TP] * c->point.value[FF_DIM_PP] *
-           c->point.value[FF_DIM_CP] * c->point.value[FF_DIM_DP];
-}
-
-/* What the objective wants small. Every layout fills the cluster, so devices decide nothing. */
+/* What the objective wants small. */
 static double merit(const ff_candidate *c, ff_objective objective) {
     return objective == FF_OBJECTIVE_MEMORY ? (double)c->peak_bytes : c->s_per_token;
 }
 
-/* Time a token, peak memory or devices first; then time; then the earlier point. */
+/* Time a token or peak memory first; then time; then the earlier point. */
 int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_objective objective) {
     int first = 0;
     if (objective == FF_OBJECTIVE_MEMORY)
         first = sign((double)(a->peak_bytes - b->peak_bytes));
-    else if (objective == FF_OBJECTIVE_DEVICES)
-        first = sign((double)(devices_of(a) - devices_of(b)));
     if (first == 0)
         first = sign(a->s_per_token - b->s_per_token);
     return first != 0 ? first : sign((double)(a->order - b->order));

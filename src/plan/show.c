@@ -1,6 +1,7 @@
 /* `show`: what the presets hold, and one thing of them. */
 #include "base/diagnose.h"
 #include "base/fact.h"
+#include "cost/cost.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cluster/describe.h"
@@ -304,6 +305,29 @@ static void device_section(const ff_device *d, ff_facts *facts) {
                      d->link_switch ? ", any peer at full rate" : ", a mesh: one link a peer");
 }
 
+static void curve_item(ff_facts *facts, const char *label, ff_basis_kind basis, const char *source) {
+    if (basis == FF_FITTED_DEVICE)
+        ff_document_item(facts, label, "fitted to measurements of %s", source);
+    else if (basis == FF_FITTED_GENERATION)
+        ff_document_item(facts, label, "assumed as on %s", source);
+    else
+        ff_document_item(facts, label, "assumed: general constants");
+}
+
+/* Which measurements the times of kernels and links rest on. */
+static void curve_section(const ff_device *d, const ff_physics *physics, ff_facts *facts) {
+    ff_document_section(facts, "What its times rest on");
+    for (int dtype = 0; dtype < FF_DTYPE_COUNT; dtype++)
+        if (ff_peak_flops(d, (ff_dtype)dtype) > 0) {
+            char label[32];
+            snprintf(label, sizeof label, "GEMM %s", ff_dtype_name((ff_dtype)dtype));
+            curve_item(facts, label, physics->gemm[dtype].basis, physics->gemm[dtype].source);
+        }
+    curve_item(facts, "attention", physics->attention_forward.basis,
+               physics->attention_forward.source);
+    curve_item(facts, "collectives", physics->collective.basis, physics->collective.source);
+}
+
 void ff_show_cluster(const ff_cluster *cluster, ff_facts *facts) {
     ff_document_head(facts, "show");
     ff_facts_open_record(facts, "cluster");
@@ -329,14 +353,39 @@ ff_status ff_show_device(const char *id, ff_diagnostics *findings, ff_facts *fac
     ff_status status = ff_cluster_preset(text, findings, &cluster);
     if (status != FF_OK)
         return status;
+    ff_physics physics;
+    ff_physics_data data = ff_physics_presets();
+    status = ff_physics_of_device(&data, &cluster.device, findings, &physics);
+    if (status != FF_OK)
+        return status;
     ff_document_head(facts, "show");
     ff_facts_open_record(facts, "device");
     ff_device_facts(&cluster.device, facts);
+    ff_facts_open_record(facts, "kernels");
+    ff_physics_facts(&physics, facts);
+    ff_facts_close(facts);
     ff_facts_close(facts);
     ff_document_open(facts, "%s", cluster.device.id);
     device_section(&cluster.device, facts);
+    curve_section(&cluster.device, &physics, facts);
     ff_document_close(facts);
     return FF_OK;
+}
+
+/* One text, or a text for each constant with the range in which it is plausible. */
+static void show_evidence(const ff_field *evidence, const ff_field *ranges, ff_facts *facts) {
+    if (evidence->kind != FF_FIELD_MAP) {
+        ff_document_say(facts, "%s", evidence->text);
+        return;
+    }
+    for (const ff_field *e = evidence->first; e != NULL; e = e->next) {
+        const ff_field *range = ranges == NULL ? NULL : ff_field_find(ranges, e->name);
+        if (range != NULL && range->kind == FF_FIELD_LIST && range->count == 2)
+            ff_document_item(facts, e->name, "%s to %s: %s", range->first->text,
+                             range->first->next->text, e->text);
+        else
+            ff_document_item(facts, e->name, "%s", e->text);
+    }
 }
 
 ff_status ff_show_profile(const char *name, ff_diagnostics *findings, ff_facts *facts) {
@@ -368,7 +417,7 @@ ff_status ff_show_profile(const char *name, ff_diagnostics *findings, ff_facts *
     const ff_field *evidence = ff_field_find(root, "evidence");
     if (evidence != NULL) {
         ff_document_section(facts, "Evidence");
-        ff_document_say(facts, "%s", evidence->text);
+        show_evidence(evidence, ff_field_find(root, "plausible"), facts);
     }
     ff_document_close(facts);
     return FF_OK;

@@ -15,18 +15,10 @@ static bool ordered_before(const ff_count *a, const ff_count *b) {
     return a->collective < b->collective;
 }
 
-int ff_count_operator(const ff_operator *op, int64_t times, ff_count *counts, int entries) {
-    if (op->kind != FF_OPERATOR_COLLECTIVE || times <= 0)
-        return entries;
-    ff_count more = {
-        .collective = op->collective,
-        .group = op->group,
-        .phase = op->phase,
-        .calls = op->calls * times,
-        .sent_bytes =
-            (double)(op->calls * times) *
-            ff_collective_sent_bytes(op->collective, op->elements, op->element_bytes, op->ranks),
-    };
+int ff_count_add(const ff_count *count, int64_t times, ff_count *counts, int entries) {
+    ff_count more = *count;
+    more.calls = count->calls * times;
+    more.sent_bytes = count->sent_bytes * (double)times;
     int at = 0;
     while (at < entries && ordered_before(&counts[at], &more))
         at++;
@@ -40,6 +32,21 @@ int ff_count_operator(const ff_operator *op, int64_t times, ff_count *counts, in
         counts[i] = counts[i - 1];
     counts[at] = more;
     return entries + 1;
+}
+
+int ff_count_operator(const ff_operator *op, int64_t times, ff_count *counts, int entries) {
+    if (op->kind != FF_OPERATOR_COLLECTIVE || times <= 0)
+        return entries;
+    ff_count one = {
+        .collective = op->collective,
+        .group = op->group,
+        .phase = op->phase,
+        .calls = op->calls,
+        .sent_bytes =
+            (double)op->calls *
+            ff_collective_sent_bytes(op->collective, op->elements, op->element_bytes, op->ranks),
+    };
+    return ff_count_add(&one, times, counts, entries);
 }
 
 typedef struct tally {

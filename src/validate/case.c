@@ -145,7 +145,7 @@ static candidates vpp_candidates(ff_arena *arena, const ff_row *row) {
         return candidates_of(row, FF_ROW_vpp);
     int64_t layers = ff_row_integer(row, FF_ROW_layers), pp = ff_row_integer(row, FF_ROW_pp);
     for (int64_t v = 1; pp > 0 && v * pp <= layers; v++)
-        if (v == 1 || layers % (pp * v) == 0)
+        if (v == 1 || layers % (pp * v) == 0 || layers % pp != 0)
             add_candidate(&c, ff_arena_printf(arena, "%d", (int)v));
     return c;
 }

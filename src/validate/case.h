@@ -46,7 +46,7 @@ void ff_validate_library_init(ff_arena *arena, const ff_profile *forced,
 
 typedef struct ff_case {
     ff_job job;
-    ff_profile profile; /* of the stack, with the kernels that the row names */
+    ff_profile profile;                     /* of the stack, with the kernels that the row names */
     ff_layout layout[FF_CASE_MOST_LAYOUTS]; /* derived and legal */
     int layouts;
     const char *broken; /* code of the rule that an illegal layout breaks */

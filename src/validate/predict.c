@@ -20,20 +20,23 @@ typedef struct outcome {
 } outcome;
 
 /* A stage's peak in the meaning of the measured figure. */
-static double peak_in_meaning(const ff_row *row, const ff_stage_memory *m) {
+static double peak_in_meaning(const ff_row *row, const ff_runtime_memory *runtime,
+                              const ff_stage_memory *m) {
     double all = (double)m->total_bytes;
     if (ff_row_is(row, FF_ROW_memory_meaning, "device"))
         return all;
-    double tensors = all - (double)m->runtime_bytes;
+    /* Libraries' workspaces come from the framework's allocator too. */
+    double tensors = all - (double)m->runtime_bytes + (double)runtime->workspace_bytes;
     if (ff_row_is(row, FF_ROW_memory_meaning, "allocated"))
         return tensors;
     return tensors + (double)m->fragmentation_bytes;
 }
 
-static void find_peak(const ff_row *row, const ff_stage_memory *stages, int64_t pp, outcome *o) {
+static void find_peak(const ff_row *row, const ff_runtime_memory *runtime,
+                      const ff_stage_memory *stages, int64_t pp, outcome *o) {
     bool last_only = ff_row_is(row, FF_ROW_memory_rank, "last");
     for (int64_t s = last_only ? pp - 1 : 0; s < pp; s++) {
-        double bytes = peak_in_meaning(row, &stages[s]);
+        double bytes = peak_in_meaning(row, runtime, &stages[s]);
         if (bytes < o->peak_bytes)
             continue;
         o->peak_bytes = bytes;
@@ -48,7 +51,7 @@ static outcome evaluate(ff_evaluator *evaluator, const ff_row *row, const ff_cas
     ff_evaluate_time(evaluator, layout, &o.estimate);
     o.step_s = o.estimate.s_per_token * (double)c->job.gbs_tokens;
     o.fits = o.estimate.verdict != FF_TOO_BIG;
-    find_peak(row, stages, layout->pp, &o);
+    find_peak(row, &c->job.profile->runtime, stages, layout->pp, &o);
     return o;
 }
 
@@ -96,8 +99,8 @@ void ff_predict(const ff_row *row, const ff_case *c, ff_prediction *p) {
     static const double GIB = 1024.0 * 1024.0 * 1024.0;
     *p = (ff_prediction){.ran = ff_row_is(row, FF_ROW_outcome, "ran")};
     if (p->ran && !ff_row_is(row, FF_ROW_score_time, "no"))
-        p->measured_s = ff_measured_step_s(row, &c->job.model, &c->job.cluster, c->job.seq,
-                                           &p->measured_as);
+        p->measured_s =
+            ff_measured_step_s(row, &c->job.model, &c->job.cluster, c->job.seq, &p->measured_as);
     p->measured_bytes = p->ran ? ff_row_real(row, FF_ROW_measured_peak_mem_gib) * GIB : 0;
     ff_evaluator *evaluator = ff_evaluator_create(&c->job, NULL);
     if (evaluator == NULL)

@@ -13,12 +13,12 @@
 enum { LEAST_LAYOUTS = 3 };
 
 static const ff_row_column same[] = {
-    FF_ROW_source,    FF_ROW_model_name, FF_ROW_layers,          FF_ROW_hidden, FF_ROW_heads,
-    FF_ROW_seq_len,   FF_ROW_vocab,      FF_ROW_gpu,             FF_ROW_gpus,   FF_ROW_gbs_sequences,
-    FF_ROW_precision, FF_ROW_flash_attention};
+    FF_ROW_source, FF_ROW_model_name,    FF_ROW_layers,    FF_ROW_hidden,
+    FF_ROW_heads,  FF_ROW_seq_len,       FF_ROW_vocab,     FF_ROW_gpu,
+    FF_ROW_gpus,   FF_ROW_gbs_sequences, FF_ROW_precision, FF_ROW_flash_attention};
 static const ff_row_column layout[] = {
-    FF_ROW_tp, FF_ROW_sp,  FF_ROW_pp,   FF_ROW_vpp, FF_ROW_schedule, FF_ROW_cp,       FF_ROW_cp_kind,
-    FF_ROW_ep, FF_ROW_etp, FF_ROW_zero, FF_ROW_mbs, FF_ROW_recompute};
+    FF_ROW_tp,      FF_ROW_sp, FF_ROW_pp,  FF_ROW_vpp,  FF_ROW_schedule, FF_ROW_cp,
+    FF_ROW_cp_kind, FF_ROW_ep, FF_ROW_etp, FF_ROW_zero, FF_ROW_mbs,      FF_ROW_recompute};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static int compare(const ff_row *a, const ff_row *b, const ff_row_column *columns, size_t count) {
@@ -42,8 +42,8 @@ static int layouts_of(const ff_scored *const *rows, int count, double *predicted
     int layouts = 0;
     for (int i = 0, next; i < count; i = next, layouts++) {
         predicted[layouts] = measured[layouts] = 0;
-        for (next = i; next < count && compare(rows[i]->row, rows[next]->row, layout,
-                                               COUNT(layout)) == 0;
+        for (next = i;
+             next < count && compare(rows[i]->row, rows[next]->row, layout, COUNT(layout)) == 0;
              next++) {
             const ff_prediction *p = &rows[next]->p;
             predicted[layouts] += ff_range_nearest(p->step_s, p->measured_s);

@@ -20,8 +20,7 @@ typedef struct tally {
 
 static void count_text(tally *t, const char *column, const char *text) {
     int i = 0;
-    while (i < t->count &&
-           (strcmp(t->text[i], text) != 0 || strcmp(t->column[i], column) != 0))
+    while (i < t->count && (strcmp(t->text[i], text) != 0 || strcmp(t->column[i], column) != 0))
         i++;
     if (i == MOST_REASONS)
         return;

@@ -80,10 +80,9 @@ static ff_status from_columns(const ff_row *row, ff_model *model) {
 ff_status ff_validate_model(const ff_model *presets, int count, const ff_row *row,
                             ff_model *model) {
     int64_t layers = ff_row_integer(row, FF_ROW_layers), vocab = ff_row_integer(row, FF_ROW_vocab);
-    bool columns_suffice = ff_row_integer(row, FF_ROW_moe_experts) == 0 &&
-                           !ff_row_is(row, FF_ROW_attn, "mla") &&
-                           !ff_row_matches(row->value[FF_ROW_attn], "*sliding*") &&
-                           ff_row_says(row, FF_ROW_head_dim);
+    bool columns_suffice =
+        ff_row_integer(row, FF_ROW_moe_experts) == 0 && !ff_row_is(row, FF_ROW_attn, "mla") &&
+        !ff_row_matches(row->value[FF_ROW_attn], "*sliding*") && ff_row_says(row, FF_ROW_head_dim);
     if (layers < 1 || layers > FF_MODEL_MAX_LAYERS || ff_row_integer(row, FF_ROW_hidden) < 1)
         return FF_INVALID;
     for (int i = 0; i < count && !columns_suffice; i++) {
@@ -98,6 +97,8 @@ ff_status ff_validate_model(const ff_model *presets, int count, const ff_row *ro
     if (ff_row_is(row, FF_ROW_attn, "mla"))
         return FF_INVALID;
     ff_status status = from_columns(row, model);
+    model->position_rows =
+        ff_row_is(row, FF_ROW_gated, "1") ? 0 : ff_row_integer(row, FF_ROW_seq_len);
     model->norm_bias = !ff_row_is(row, FF_ROW_gated, "1");
     model->dropout = ff_row_is(row, FF_ROW_dropout, "1");
     ff_copy_text(model->name, sizeof model->name, row->value[FF_ROW_model_name]);

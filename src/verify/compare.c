@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const real *shard_of(const ff_rank *rank, const ff_chunk *chunk, int block,
-                            ff_compared what, int64_t begin) {
+static const real *shard_of(const ff_rank *rank, const ff_chunk *chunk, int block, ff_compared what,
+                            int64_t begin) {
     if (what == FF_COMPARE_WEIGHTS)
         return rank->zero == 3 ? chunk->shard + chunk->shard_begin[block] : chunk->weights + begin;
     return rank->zero <= 1 ? chunk->full[0].work + begin
@@ -27,8 +27,7 @@ static void copy_shards(const ff_rank *rank, const ff_chunk *chunk, ff_compared 
 }
 
 /* Weights that every rank holds in full are taken as this rank has them. */
-real *ff_assemble_chunk(const ff_loop *set, const ff_rank *rank, int64_t chunk,
-                        ff_compared what) {
+real *ff_assemble_chunk(const ff_loop *set, const ff_rank *rank, int64_t chunk, ff_compared what) {
     const ff_chunk *own = &rank->chunk[chunk];
     real *all = calloc((size_t)own->elements, sizeof *all);
     if (all == NULL)
@@ -73,8 +72,7 @@ static double largest_of(const real *numbers, int64_t count) {
 }
 
 static void compare_part(const ff_part *part, const real *own, const ff_part *whole,
-                         const real *single, ff_difference *d) {
-    double size = largest_of(single, whole->elements);
+                         const real *single, double size, ff_difference *d) {
     int64_t copy_elements = whole->rows * whole->columns;
     for (int64_t i = 0; i < part->elements; i++) {
         int64_t copy = i / (part->rows * part->columns), in = i % (part->rows * part->columns);
@@ -88,8 +86,8 @@ static void compare_part(const ff_part *part, const real *own, const ff_part *wh
         d->unequal++;
         if (difference > d->largest || difference != difference || d->where[0] == '\0') {
             d->largest = difference;
-            snprintf(d->where, sizeof d->where, "%s[%lld,%lld]", part->tensor.name,
-                     (long long)row, (long long)column);
+            snprintf(d->where, sizeof d->where, "%s[%lld,%lld]", part->tensor.name, (long long)row,
+                     (long long)column);
         }
     }
 }
@@ -98,6 +96,7 @@ void ff_compare_runs(const ff_loop *set, const ff_loop *single, ff_compared what
                      ff_difference *difference) {
     *difference = (ff_difference){0};
     real *reference = ff_assemble_chunk(single, single->rank[0], 0, what);
+    double size = largest_of(reference, single->rank[0]->chunk[0].elements);
     for (int r = 0; r < set->world; r++) {
         const ff_rank *rank = set->rank[r];
         for (int64_t c = 0; c < set->setup->layout.vpp; c++) {
@@ -107,10 +106,10 @@ void ff_compare_runs(const ff_loop *set, const ff_loop *single, ff_compared what
                 for (int p = 0; p < chunk->unit[u].parts; p++) {
                     const ff_part *part = &chunk->unit[u].part[p];
                     int64_t at;
-                    const ff_part *whole = find_part(&single->rank[0]->chunk[0], &chunk->unit[u],
-                                                     part->role, &at);
+                    const ff_part *whole =
+                        find_part(&single->rank[0]->chunk[0], &chunk->unit[u], part->role, &at);
                     compare_part(part, own + chunk->unit[u].offset + part->offset, whole,
-                                 reference + at, difference);
+                                 reference + at, size, difference);
                 }
             free(own);
         }

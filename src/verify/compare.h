@@ -9,7 +9,7 @@
 
 typedef struct ff_difference {
     int64_t elements, unequal; /* compared; with other bits */
-    double largest;            /* difference over the tensor's largest number */
+    double largest;            /* difference over the largest number of all */
     char where[96];            /* of the largest */
 } ff_difference;
 
@@ -20,7 +20,6 @@ void ff_compare_runs(const ff_loop *set, const ff_loop *single, ff_compared what
                      ff_difference *difference);
 
 /* All numbers of a rank's chunk, shards put together; freed by the caller. */
-real *ff_assemble_chunk(const ff_loop *set, const ff_rank *rank, int64_t chunk,
-                        ff_compared what);
+real *ff_assemble_chunk(const ff_loop *set, const ff_rank *rank, int64_t chunk, ff_compared what);
 
 #endif

@@ -50,9 +50,9 @@ static void plan_event(void *context, const ff_event *event) {
                        .layer = event->layer};
     ff_traffic *row = row_of(context, &like);
     row->planned_calls += op->calls;
-    row->planned_bytes += (double)op->calls * width_of(op) *
-                          ff_collective_sent_bytes(op->collective, op->elements,
-                                                   op->element_bytes, op->ranks);
+    row->planned_bytes +=
+        (double)op->calls * width_of(op) *
+        ff_collective_sent_bytes(op->collective, op->elements, op->element_bytes, op->ranks);
 }
 
 void ff_count_traffic(const ff_loop *loop, ff_counted *counted) {
@@ -89,10 +89,9 @@ static int64_t planned_gradients(const ff_rank *rank, const ff_stage_memory *mem
     int64_t elements = 0;
     int buffers = ff_accumulate_buffers(rank->setup->layout.microbatches);
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
-        elements += rank->shards_gradients ? rank->chunk[c].shard_elements
-                                           : rank->chunk[c].elements;
-    return engine_bytes(memory->gradients_bytes) +
-           (buffers - 1) * elements * (int64_t)sizeof(real);
+        elements +=
+            rank->shards_gradients ? rank->chunk[c].shard_elements : rank->chunk[c].elements;
+    return engine_bytes(memory->gradients_bytes) + (buffers - 1) * elements * (int64_t)sizeof(real);
 }
 
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned) {
@@ -106,23 +105,34 @@ void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory 
     ff_ledger_stage(&setup->model, &setup->layout, setup->options.seq, &blocks, &none, rank->stage,
                     &m);
     bool adam = setup->options.update == FF_UPDATE_ADAMW;
-    *planned = (ff_planned_memory){
-        .bytes = {
-            [FF_STORE_WEIGHTS] = engine_bytes(m.weights_bytes),
-            [FF_STORE_GRADIENTS] = planned_gradients(rank, &m),
-            [FF_STORE_OPTIMIZER] = adam ? engine_bytes(m.optimizer_bytes) : 0,
-            [FF_STORE_KEPT] = engine_bytes(m.kept_bytes),
-            [FF_STORE_LOSS] = engine_bytes(m.loss_bytes),
-            [FF_STORE_GATHERED] = engine_bytes(m.gathered_bytes),
-            [FF_STORE_BUCKETS] = engine_bytes(m.bucket_bytes),
-            [FF_STORE_TRANSFERS] = engine_bytes(m.transfer_bytes),
-            [FF_STORE_WORKING] = engine_bytes(m.working_bytes),
-            [FF_STORE_COMMUNICATION] = -1,
-        }};
+    *planned =
+        (ff_planned_memory){.bytes = {
+                                [FF_STORE_WEIGHTS] = engine_bytes(m.weights_bytes),
+                                [FF_STORE_GRADIENTS] = planned_gradients(rank, &m),
+                                [FF_STORE_OPTIMIZER] = adam ? engine_bytes(m.optimizer_bytes) : 0,
+                                [FF_STORE_KEPT] = engine_bytes(m.kept_bytes),
+                                [FF_STORE_LOSS] = engine_bytes(m.loss_bytes),
+                                [FF_STORE_GATHERED] = engine_bytes(m.gathered_bytes),
+                                [FF_STORE_BUCKETS] = engine_bytes(m.bucket_bytes),
+                                [FF_STORE_TRANSFERS] = engine_bytes(m.transfer_bytes),
+                                [FF_STORE_WORKING] = engine_bytes(m.working_bytes),
+                                [FF_STORE_COMMUNICATION] = -1,
+                            }};
 }
 
 bool ff_store_kind_compared(ff_store_kind kind) {
     return kind != FF_STORE_WORKING && kind != FF_STORE_COMMUNICATION;
+}
+
+int64_t ff_memory_slack(const ff_rank *rank) {
+    int64_t uneven = 0;
+    for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
+        for (int b = 0; b < rank->chunk[c].blocks; b++) {
+            int64_t length = rank->chunk[c].block_begin[b + 1] - rank->chunk[c].block_begin[b];
+            uneven += length % rank->shard_ranks != 0;
+        }
+    int64_t buffers = ff_accumulate_buffers(rank->setup->layout.microbatches) + 2;
+    return uneven * buffers * (int64_t)sizeof(real);
 }
 
 /* --- order --- */

@@ -19,8 +19,10 @@ typedef struct ff_planned_memory {
     int64_t bytes[FF_STORE_KINDS]; /* -1: the ledger says nothing of it */
 } ff_planned_memory;
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned);
-/* Whether a category has to be equal (working memory is only shown). */
+/* Whether a category has to be equal (working memory is only shown), and up to how many bytes: the
+ * ledger rounds a shard up once, ranks hold shards of every block. */
 bool ff_store_kind_compared(ff_store_kind kind);
+int64_t ff_memory_slack(const ff_rank *rank);
 
 /* Whether a rank did what the program says, in its order. */
 bool ff_order_equal(const ff_loop *loop, const ff_rank *rank);

@@ -1,0 +1,9 @@
+/* Commands that run a step instead of pricing it. */
+#ifndef FF_CLI_EXECUTE_H
+#define FF_CLI_EXECUTE_H
+
+#include "cli/commands.h"
+
+ff_status ff_verify_run(ff_session *session);
+
+#endif

@@ -1,0 +1,23 @@
+/* A trace on disk: written beside its name and renamed when it is whole, so that no half of one is
+ * ever left. */
+#ifndef FF_CLI_TRACE_FILE_H
+#define FF_CLI_TRACE_FILE_H
+
+#include "base/arena.h"
+#include "base/diagnose.h"
+#include "output/trace.h"
+
+typedef struct ff_trace_file {
+    const char *path, *temporary;
+    int descriptor;
+    int error; /* of the system, when something could not be written */
+    ff_trace *trace;
+} ff_trace_file;
+
+/* FF_INVALID or FF_ENVIRONMENT with FF0410 when there can be no such file. */
+ff_status ff_trace_file_open(const char *path, ff_arena *arena, ff_diagnostics *findings,
+                             ff_trace_file *file);
+/* Keeps it, or (when `keep` is false, or it is not whole) leaves nothing. */
+ff_status ff_trace_file_close(ff_trace_file *file, bool keep, ff_diagnostics *findings);
+
+#endif

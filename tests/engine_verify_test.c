@@ -1,0 +1,289 @@
+/* Every layout does what was priced: one rank's bits, planned bytes, calls, memory and order; and a
+ * program that is spoiled in one place is found out. */
+#include "engine_support.h"
+#include "verify/verify.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+typedef struct verdict {
+    ff_status status;
+    char loss[16], gradients[16], weights[16];
+    bool order_equal;
+    int findings;
+    char first[200];
+} verdict;
+
+typedef void alter_function(ff_listing *listing, const ff_program *program);
+
+static verdict judge(const char *format, bool tied, const char *text, alter_function *alter,
+                     uint64_t shuffle) {
+    ff_model model;
+    ff_layout layout;
+    ff_diagnostics *findings = ff_diagnostics_create();
+    ff_facts *facts = ff_facts_create();
+    verdict v = {.status = FF_BUG};
+    tiny_model(format, tied, &model);
+    if (!tiny_layout(text, &model, 8, &layout, findings))
+        fail_msg("%s: %s", text, ff_diagnostics_at(findings, 0)->message);
+    ff_verify_job job = {&model, &layout, tiny_options(), 2, shuffle};
+    job.options.alter = alter;
+    v.status = ff_verify(&job, findings, facts);
+    const ff_fact *root = ff_facts_root(facts);
+    snprintf(v.loss, sizeof v.loss, "%s", ff_fact_text(root, "equal.loss"));
+    snprintf(v.gradients, sizeof v.gradients, "%s", ff_fact_text(root, "equal.gradients"));
+    snprintf(v.weights, sizeof v.weights, "%s", ff_fact_text(root, "equal.weights"));
+    v.order_equal = ff_fact_boolean(root, "order_equal");
+    for (int i = 0; i < ff_diagnostics_count(findings); i++) {
+        const ff_diagnostic *d = ff_diagnostics_at(findings, i);
+        if (d->severity != FF_ERROR)
+            continue;
+        if (v.findings++ == 0)
+            snprintf(v.first, sizeof v.first, "%s: %s", d->code, d->message);
+    }
+    ff_facts_free(facts);
+    ff_diagnostics_free(findings);
+    return v;
+}
+
+static void expect_bits(const char *format, bool tied, const char *layout, uint64_t shuffle) {
+    verdict v = judge(format, tied, layout, NULL, shuffle);
+    if (v.status != FF_OK)
+        fail_msg("%s: %s", layout, v.first);
+    assert_string_equal(v.loss, "bits");
+    assert_string_equal(v.gradients, "bits");
+    assert_string_equal(v.weights, "bits");
+    assert_true(v.order_equal);
+}
+
+/* --- one dimension at a time, and how they combine --- */
+
+static const char *const layouts[] = {
+    "",
+    "dp=2,zero=0",
+    "dp=4,zero=1",
+    "dp=2,zero=2",
+    "dp=2,zero=3,zero3_weights=stream",
+    "dp=4,zero=3,zero3_weights=resident",
+    "tp=2",
+    "tp=2,sp=0",
+    "pp=2",
+    "pp=4,schedule=gpipe",
+    "pp=2,vpp=2,schedule=interleaved",
+    "pp=2,layers=1/3",
+    "recompute=full",
+    "recompute=full:2,pp=2",
+    "recompute=selective:core+mlp+norm,tp=2",
+    "mbs=4,recompute=selective:activation",
+    "tp=2,dp=2,pp=2,zero=1,mbs=2",
+    "tp=2,dp=2,pp=2,zero=2,recompute=full",
+    "tp=2,dp=2,pp=2,zero=3,zero3_weights=stream",
+    "tp=2,pp=2,vpp=2,dp=2,zero=1",
+    "order=dp-tp-cp-pp,tp=2,dp=2,pp=2",
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static void test_gpt2_layouts(void **state) {
+    (void)state;
+    for (int i = 0; i < LAYOUTS; i++)
+        expect_bits(gpt2_tiny, false, layouts[i], (uint64_t)i);
+}
+
+static void test_llama_layouts(void **state) {
+    (void)state;
+    for (int i = 0; i < LAYOUTS; i++)
+        expect_bits(llama_tiny, false, layouts[i], (uint64_t)i);
+}
+
+static void test_tied_layouts(void **state) {
+    (void)state;
+    static const char *const tied[] = {"",
+                                       "dp=2,zero=1",
+                                       "dp=2,zero=2",
+                                       "tp=2,dp=2",
+                                       "pp=2",
+                                       "pp=4,dp=2,zero=0",
+                                       "tp=2,pp=2",
+                                       "pp=2,vpp=2,tp=2,sp=0",
+                                       "dp=2,zero=3,zero3_weights=resident"};
+    for (size_t i = 0; i < sizeof tied / sizeof *tied; i++) {
+        expect_bits(gpt2_tiny, true, tied[i], i);
+        expect_bits(llama_tiny, true, tied[i], i);
+    }
+}
+
+/* Layouts drawn at random from those that the engine runs. */
+static void test_drawn_layouts(void **state) {
+    (void)state;
+    int run = 0;
+    for (uint64_t draw = 0; run < 60; draw++) {
+        char text[256];
+        uint64_t bits = ff_random(2, draw, 0);
+        int tp = 1 << (bits % 2), pp = 1 << (bits / 2 % 3), dp = 1 << (bits / 8 % 3);
+        int zero = (int)(bits / 32 % 4), mbs = 1 << (bits / 128 % 2), vpp = 1 + (bits / 256 % 2);
+        int sp = tp > 1 && bits / 512 % 2, resident = bits / 1024 % 2;
+        static const char *const recompute[] = {"none", "full", "full:1", "selective:core+norm"};
+        if (tp * pp * dp > 16 || pp * vpp > 4 || dp * mbs > 8 ||
+            (vpp > 1 && (pp == 1 || 8 / (dp * mbs) % pp != 0)))
+            continue;
+        snprintf(text, sizeof text,
+                 "tp=%d,pp=%d,dp=%d,zero=%d,mbs=%d,vpp=%d,sp=%d,recompute=%s,zero3_weights=%s", tp,
+                 pp, dp, zero, mbs, vpp, sp, recompute[bits / 2048 % 4],
+                 resident ? "resident" : "stream");
+        expect_bits(bits / 8192 % 2 ? llama_tiny : gpt2_tiny, false, text, draw);
+        run++;
+    }
+}
+
+static void test_outside_powers_of_two(void **state) {
+    (void)state;
+    static const char *const odd[] = {"dp=3", "microbatches=3,dp=2", "dp=3,zero=3,pp=2"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        verdict v = judge(gpt2_tiny, false, odd[i], NULL, i);
+        if (v.status != FF_OK)
+            fail_msg("%s: %s", odd[i], v.first);
+        assert_string_equal(v.gradients, "tolerance");
+    }
+}
+
+/* --- spoiled programs --- */
+
+static ff_item *find_item(ff_listing *listing, const char *name) {
+    for (int64_t i = 0; i < listing->items; i++)
+        if (!listing->item[i].opens && strcmp(listing->item[i].op.name, name) == 0)
+            return &listing->item[i];
+    return NULL;
+}
+
+static void one_count(ff_listing *listing, const ff_program *program) {
+    (void)program;
+    ff_item *item = find_item(listing, "attention.reduce-scatter");
+    if (item != NULL)
+        item->op.elements += 32;
+}
+
+static void one_order(ff_listing *listing, const ff_program *program) {
+    (void)program;
+    ff_item *item = find_item(listing, "mlp.up dX");
+    if (item != NULL) {
+        ff_item kept = item[0];
+        item[0] = item[1];
+        item[1] = kept;
+    }
+}
+
+static void one_missing(ff_listing *listing, const ff_program *program) {
+    (void)program;
+    ff_item *item = find_item(listing, "mlp.activation backward");
+    if (item != NULL) {
+        memmove(item, item + 1, (size_t)(listing->item + listing->items - item - 1) * sizeof *item);
+        listing->items--;
+    }
+}
+
+static void one_free(ff_listing *listing, const ff_program *program) {
+    (void)listing;
+    ff_layer_list *list = (ff_layer_list *)(uintptr_t)ff_program_layer(program, 0, false);
+    for (int i = 0; i < list->tensors; i++)
+        if (strcmp(list->tensor[i].name, "query") == 0)
+            list->tensor[i].kept = false;
+}
+
+/* Kept, but of no use to anyone: the sums stay right, the memory does not. */
+static void one_kept(ff_listing *listing, const ff_program *program) {
+    (void)listing;
+    ff_layer_list *list = (ff_layer_list *)(uintptr_t)ff_program_layer(program, 0, true);
+    for (int i = 0; i < list->tensors; i++)
+        if (strcmp(list->tensor[i].name, "gate and up") == 0)
+            list->tensor[i].kept = true;
+}
+
+static void one_size(ff_listing *listing, const ff_program *program) {
+    (void)listing;
+    ff_layer_list *list = (ff_layer_list *)(uintptr_t)ff_program_layer(program, 0, false);
+    list->tensor[0].elements++;
+}
+
+static void one_fewer_gather(ff_listing *listing, const ff_program *program) {
+    (void)program;
+    for (int64_t i = 0; i < listing->items; i++) {
+        ff_item *item = &listing->item[i];
+        if (item->opens || item->in_action || strcmp(item->op.name, "weights") != 0)
+            continue;
+        memmove(item, item + 1, (size_t)(listing->item + listing->items - item - 1) * sizeof *item);
+        listing->items--;
+        return;
+    }
+}
+
+static void test_spoiled(void **state) {
+    (void)state;
+    static const struct {
+        alter_function *alter;
+        const char *layout, *says;
+    } cases[] = {
+        {one_count, "tp=2", "elements, planned"},
+        {one_order, "tp=2", "did other things"},
+        {one_missing, "", "not there"},
+        {one_free, "", "needs the query"},
+        {one_kept, "recompute=full", "peak"},
+        {one_size, "", "elements, planned"},
+        {one_fewer_gather, "dp=2,zero=1", "differ"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verdict good = judge(llama_tiny, false, cases[i].layout, NULL, 0);
+        verdict bad = judge(llama_tiny, false, cases[i].layout, cases[i].alter, 0);
+        assert_int_equal(good.status, FF_OK);
+        assert_int_equal(bad.status, FF_NO);
+        if (strstr(bad.first, cases[i].says) == NULL)
+            fail_msg("case %d says \"%s\"", (int)i, bad.first);
+    }
+}
+
+/* A rank that leaves out a collective leaves the others waiting, and that is said. */
+static void one_absent(ff_listing *listing, const ff_program *program) {
+    (void)program;
+    static int calls = 0;
+    ff_item *item = find_item(listing, "attention.all-gather");
+    if (calls++ % 2 == 0 && item != NULL) {
+        memmove(item, item + 1, (size_t)(listing->item + listing->items - item - 1) * sizeof *item);
+        listing->items--;
+    }
+}
+
+static void test_absent_rank(void **state) {
+    (void)state;
+    verdict v = judge(llama_tiny, false, "tp=2", one_absent, 0);
+    assert_int_equal(v.status, FF_NO);
+    assert_true(v.findings > 0);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *layout, *says;
+        bool tied;
+    } cases[] = {{"cp=2", "cp and ep", false},
+                 {"tp=4", "KV heads", false},
+                 {"pp=2,dp=2,zero=1", "tied embedding", true},
+                 {"dp=2,zero=3,zero3_weights=stream", "tied embedding", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verdict v = judge(llama_tiny, cases[i].tied, cases[i].layout, NULL, 0);
+        assert_int_equal(v.status, FF_NO);
+        if (strstr(v.first, cases[i].says) == NULL)
+            fail_msg("%s says \"%s\"", cases[i].layout, v.first);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2_layouts),          cmocka_unit_test(test_llama_layouts),
+        cmocka_unit_test(test_tied_layouts),          cmocka_unit_test(test_drawn_layouts),
+        cmocka_unit_test(test_outside_powers_of_two), cmocka_unit_test(test_spoiled),
+        cmocka_unit_test(test_absent_rank),           cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
