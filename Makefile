@@ -44,7 +44,8 @@ coverage: ## run the tests and print which lines they reach (needs gcovr)
 	ctest --test-dir build/coverage -j $(JOBS)
 	gcovr --root . --filter src/ --filter cli/ build/coverage
 
-bench: release ## time the search and the parsers
+bench: ## time the search and the parsers
+	@$(call build,release,-DFF_BENCH=ON)
 	@tools/bench.sh build/fivefold
 
 validate: release ## hold predictions against the published runs in validation/

@@ -13,6 +13,7 @@
 #include "fivefold/version.h"
 #include "output/lines.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *word(const ff_session *s, int index) {
@@ -78,8 +79,8 @@ static ff_status reach_extreme(ff_session *s, ff_plan_options *options, ff_job *
     ff_extreme extreme = o->most >= 0 ? (ff_extreme)o->most : FF_EXTREME_NODES;
     ff_job *changed = FF_ARENA_NEW(s->arena, ff_job);
     int64_t value = 0;
-    ff_status status = ff_plan_extreme(job, options, extreme, objective ? NULL : s->findings,
-                                       changed, &value);
+    ff_status status =
+        ff_plan_extreme(job, options, extreme, objective ? NULL : s->findings, changed, &value);
     if (objective && (status == FF_NO || changed->cluster.devices > job->cluster.devices))
         return FF_OK; /* nothing fits: the search says by how much */
     if (status != FF_OK)
@@ -108,7 +109,8 @@ static ff_status run_plan(ff_session *s) {
         .where = o->where,
         .grid = o->grid,
         .near_ratio = o->near_ratio,
-        .objective = o->objective == FF_OBJECTIVE_MEMORY ? FF_OBJECTIVE_MEMORY : FF_OBJECTIVE_TOKENS,
+        .objective =
+            o->objective == FF_OBJECTIVE_MEMORY ? FF_OBJECTIVE_MEMORY : FF_OBJECTIVE_TOKENS,
         .no_prune = o->no_prune,
     };
     status = read_share(s, &options);
@@ -140,11 +142,12 @@ static ff_status run_check(ff_session *s) {
         status = read_inputs(s, 1, &inputs);
     if (status != FF_OK)
         return status;
-    status = ff_check(&inputs->job, layout, s->findings, s->facts);
-    if (status == FF_OK || status == FF_NO) {
+    bool told = s->arguments->options.form == FF_FORM_JSON; /* the document holds them */
+    status = ff_check(&inputs->job, layout, told ? NULL : s->findings, s->facts);
+    if (status == FF_OK || status == FF_NO)
         ff_inputs_facts(inputs, s->facts);
-        s->findings_told = true;
-    }
+    else if (told)
+        ff_check(&inputs->job, layout, s->findings, s->facts); /* no document: say why */
     return status;
 }
 
@@ -375,6 +378,27 @@ static ff_status run_validate(ff_session *s) {
     return status;
 }
 
+/* The profile's text is written only when rows could be scored. */
+static ff_status run_calibrate(ff_session *s) {
+    const ff_options *o = &s->arguments->options;
+    const char *source;
+    ff_profile start;
+    ff_status status = ff_input_profile(o->profile == NULL ? "other" : o->profile, s->arena,
+                                        s->findings, &start, &source);
+    if (status != FF_OK)
+        return status;
+    ff_validation *validation = ff_validation_create(&start);
+    char *text = NULL;
+    status = add_tables(s, validation);
+    if (status == FF_OK)
+        status = ff_validation_calibrate(validation, &start, s->findings, s->facts, &text);
+    if (status == FF_OK && o->write != NULL)
+        status = ff_file_write(s->arena, o->write, text, strlen(text), s->findings);
+    free(text);
+    ff_validation_free(validation);
+    return status;
+}
+
 static ff_status run_version(ff_session *s) {
     ff_text_printf(s->plain, "fivefold %s\n", FF_VERSION);
     return FF_OK;
@@ -393,8 +417,8 @@ static const ff_command table[] = {
      "The exit status is 1 when it should not be launched.",
      "check mixtral-8x7b 8x8xh100-80gb-sxm tp=4,pp=2,ep=8,zero=1,mbs=1 --seq 4096 --gbs 1M",
      run_check, ff_render_check},
-    {"explain", FF_COMMAND_EXPLAIN, "MODEL CLUSTER LAYOUT [TOPIC | field NAME] | CODE | field NAME", 1, 6,
-     "say what happens in a step, and why",
+    {"explain", FF_COMMAND_EXPLAIN, "MODEL CLUSTER LAYOUT [TOPIC | field NAME] | CODE | field NAME",
+     1, 6, "say what happens in a step, and why",
      "Without a topic: what each dimension splits, saves and sends, and where it belongs. A code "
      "(FF0210) explains a finding; a field explains a number of the JSON output.",
      "explain llama-3.1-70b 16x8xh100-80gb-sxm tp=8,pp=2,zero=1,mbs=1 --seq 4096 --gbs 4M memory",
@@ -420,6 +444,13 @@ static const ff_command table[] = {
      "every row with the profile of its software stack, and prints the errors of step time, peak "
      "memory, fit verdicts and ranking, beside what one fitted efficiency would do.",
      "validate validation/papers.csv --by stack", run_validate, ff_render_validation},
+    {"calibrate", FF_COMMAND_CALIBRATE, "FILE...", 1, FF_MOST_ARGUMENTS,
+     "fit a profile to your own runs",
+     "Reads tables of measured runs, as validate does, and moves the constants of a profile "
+     "(--profile, else other) to where they predict the runs best. Prints how far each moved, the "
+     "error left, and the error that new runs may expect (cross-validated).",
+     "calibrate validation/papers.csv --profile megatron-core --write mine.yaml", run_calibrate,
+     ff_render_document},
     {"verify", FF_COMMAND_VERIFY, "MODEL [LAYOUT]", 1, 2, "run a layout's steps: is the plan true?",
      "Trains the model for a few steps with all ranks of the layout, on the CPU, and holds them "
      "against one rank (losses, gradients, weights: bit for bit where sizes are powers of two) and "
@@ -427,6 +458,12 @@ static const ff_command table[] = {
      "is 1 when anything differs.",
      "verify layers=4,hidden=64,heads=4,vocab=512 tp=2,pp=2,dp=2,zero=1 --seq 32 --gbs 16seq",
      ff_verify_run, ff_render_verify},
+    {"train", FF_COMMAND_TRAIN, "MODEL [LAYOUT]", 1, 2,
+     "train a small model on a text, under a layout",
+     "Trains the model byte by byte on a file with all ranks of the layout, as processes of this "
+     "machine, and prints the loss. Layouts whose sizes are powers of two print the same losses.",
+     "train layers=4,hidden=128,heads=4,vocab=256 tp=2,dp=2 --data README.md --seq 64 --gbs 8seq",
+     ff_train_run, ff_render_document},
     {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",
      "`help layout` lists the keys of a layout.", "help plan", ff_help_run, NULL},
     {"version", FF_COMMAND_VERSION, "", 0, 0, "print the version", "", "version", run_version,

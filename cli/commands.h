@@ -12,9 +12,8 @@ typedef struct ff_session {
     const ff_arguments *arguments; /* word[0] is the command */
     ff_diagnostics *findings;
     ff_facts *facts;
-    ff_look look;       /* of standard output */
-    ff_text *plain;     /* what is printed as it stands (help); empty for facts */
-    bool findings_told; /* the facts hold the findings, so a document need not repeat them */
+    ff_look look;   /* of standard output */
+    ff_text *plain; /* what is printed as it stands (help); empty for facts */
 } ff_session;
 
 typedef void (*ff_render)(const ff_fact *root, const ff_look *look, ff_text *out);

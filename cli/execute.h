@@ -5,5 +5,6 @@
 #include "cli/commands.h"
 
 ff_status ff_verify_run(ff_session *session);
+ff_status ff_train_run(ff_session *session);
 
 #endif

@@ -19,6 +19,10 @@ ff_path_kind ff_path_look(const char *path);
 ff_status ff_file_read(ff_arena *arena, const char *path, ff_diagnostics *findings,
                        const char **text, size_t *length);
 
+/* Writes a file beside its name and renames it when it is whole; else FF0410. */
+ff_status ff_file_write(ff_arena *arena, const char *path, const char *text, size_t length,
+                        ff_diagnostics *findings);
+
 /* The name that a file gives to what it holds: its own without ending, or its folder's when it is
  * called config.json. */
 const char *ff_path_stem(ff_arena *arena, const char *path);

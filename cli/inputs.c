@@ -161,6 +161,13 @@ static ff_status settle_seq(const ff_options *options, ff_diagnostics *findings,
 /* A batch in sequences may be within its limit and yet too many tokens. */
 static ff_status settle_batch(const ff_options *options, ff_diagnostics *findings, ff_job *job) {
     job->gbs_tokens = options->gbs_tokens;
+    if (options->gbs_exact && job->gbs_tokens % job->seq != 0) {
+        ff_report(findings, FF0403, FF_NOWHERE,
+                  "--gbs-exact: %lld tokens are no whole number of sequences of %lld",
+                  (long long)job->gbs_tokens, (long long)job->seq);
+        ff_report_help(findings, "--gbs %lldseq", (long long)ff_max(1, job->gbs_tokens / job->seq));
+        return FF_INVALID;
+    }
     if (options->gbs_sequences == 0)
         return FF_OK;
     job->gbs_tokens = ff_mul(options->gbs_sequences, job->seq);

@@ -11,16 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Findings go to standard error, unless the document that is printed holds them. */
+/* Findings go to standard error; beside a document its notes would only be noise. */
 static void print_findings(const ff_session *s) {
     const ff_options *o = &s->arguments->options;
-    if (s->findings_told && o->form == FF_FORM_JSON)
-        return;
-    bool only_errors = o->quiet || o->form != FF_FORM_TEXT;
+    ff_severity least = o->form == FF_FORM_TEXT ? FF_NOTE : FF_WARNING;
     ff_look look = ff_terminal_look(STDERR_FILENO, (ff_colour_choice)o->colour);
     look.verbose = o->verbose;
     ff_text out = {0};
-    ff_render_diagnostics(s->findings, only_errors ? FF_ERROR : FF_NOTE, &look, &out);
+    ff_render_diagnostics(s->findings, o->quiet ? FF_ERROR : least, &look, &out);
     ff_terminal_write(STDERR_FILENO, ff_text_bytes(&out), out.length);
     ff_text_free(&out);
 }

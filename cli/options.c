@@ -32,8 +32,10 @@ typedef struct option_row {
 enum {
     JOB = FF_COMMAND_PLAN | FF_COMMAND_CHECK | FF_COMMAND_EXPLAIN | FF_COMMAND_SIMULATE,
     VALIDATE = FF_COMMAND_VALIDATE,
-    VERIFY = FF_COMMAND_VERIFY,
-    DATA = JOB | FF_COMMAND_SHOW | FF_COMMAND_VALIDATE | FF_COMMAND_VERIFY,
+    CALIBRATE = FF_COMMAND_CALIBRATE,
+    VERIFY = FF_COMMAND_VERIFY | FF_COMMAND_TRAIN, /* steps are run */
+    TRAIN = FF_COMMAND_TRAIN,
+    DATA = JOB | FF_COMMAND_SHOW | VALIDATE | CALIBRATE | VERIFY,
     ANY = DATA | FF_COMMAND_HELP | FF_COMMAND_VERSION,
     PLAN = FF_COMMAND_PLAN,
 };
@@ -42,6 +44,7 @@ static const char *const forms[] = {"text", "json", "csv", NULL};
 static const char *const qualities[] = {"good", "suspect", "all", NULL};
 static const char *const colours[] = {"auto", "always", "never", NULL};
 static const char *const details[] = {"chunk", "operator", NULL};
+static const char *const transports[] = {"local", "loopback", NULL};
 static const char *const ledgers[] = {"full", "lesson", NULL};
 static const char *const extremes[] = {"seq", "mbs", "params", NULL};
 static const char *const minima[] = {"nodes", NULL};
@@ -53,7 +56,7 @@ static const char *const objectives[] = {"tokens", "memory", "devices", NULL};
 
 static const option_row table[] = {
     ROW("seq", 0, "TOKENS", JOB | VERIFY, VALUE_COUNT, seq, NULL,
-        "sequence length; left out: the model's maximum (verify: 32)"),
+        "sequence length; left out: the model's maximum (verify, train: 32)"),
     ROW("gbs", 0, "BATCH", JOB | VERIFY, VALUE_BATCH, gbs_tokens, NULL,
         "global batch to reach, in tokens (4M, 4Mi) or sequences (1024seq)"),
     ROW("gbs-exact", 0, NULL, JOB, VALUE_FLAG, gbs_exact, NULL,
@@ -79,7 +82,7 @@ static const option_row table[] = {
         "sizes to try, such as tp=1,2,4; may be given once a dimension"),
     ROW("ledger", 0, "LEDGER", JOB, VALUE_CHOICE, ledger, ledgers,
         "memory by the full ledger or by the lesson's coarse one"),
-    ROW("profile", 0, "NAME|FILE", JOB | VALIDATE, VALUE_TEXT, profile, NULL,
+    ROW("profile", 0, "NAME|FILE", JOB | VALIDATE | CALIBRATE, VALUE_TEXT, profile, NULL,
         "constants of a software stack; left out: by the devices' generation"),
     ROW("recipe", 0, "NAME", JOB, VALUE_RECIPE, recipe, NULL,
         "precision of every layout: bf16-megatron, fp8-te, ..."),
@@ -94,13 +97,21 @@ static const option_row table[] = {
     ROW("quality", 0, "WHICH", VALIDATE, VALUE_CHOICE, quality, qualities,
         "only rows of this quality (good), or all"),
     ROW("worst", 0, "N", VALIDATE, VALUE_COUNT, worst, NULL, "show the N worst rows term by term"),
+    ROW("write", 0, "FILE", CALIBRATE, VALUE_TEXT, write, NULL,
+        "write the fitted profile, for --profile of other commands"),
     ROW("trace", 0, "FILE.json", FF_COMMAND_SIMULATE, VALUE_TEXT, trace, NULL,
         "write the timeline for ui.perfetto.dev"),
     ROW("ranks", 0, "N|LIST", FF_COMMAND_SIMULATE, VALUE_TEXT, ranks, NULL,
         "ranks in the trace: the first N, or a list such as 0,8; left out: one a stage"),
     ROW("detail", 0, "LEVEL", FF_COMMAND_SIMULATE, VALUE_CHOICE, detail, details,
         "simulate whole chunks or every operator: chunk, operator"),
-    ROW("steps", 0, "N", VERIFY, VALUE_COUNT, steps, NULL, "steps to run (2)"),
+    ROW("steps", 0, "N", VERIFY, VALUE_COUNT, steps, NULL, "steps to run (verify: 2, train: 100)"),
+    ROW("data", 0, "FILE", TRAIN, VALUE_TEXT, data, NULL,
+        "a text to learn byte by byte, or a file of tokens"),
+    ROW("log", 0, "FILE", TRAIN, VALUE_TEXT, log, NULL, "write a line of JSON a step"),
+    ROW("seed", 0, "N", TRAIN, VALUE_COUNT, seed, NULL, "of first weights and data (1)"),
+    ROW("transport", 0, "HOW", TRAIN, VALUE_CHOICE, transport, transports,
+        "ranks as processes (local), or all in one (loopback)"),
     ROW("output", 'o', "FORM", DATA, VALUE_CHOICE, form, forms, "text, json or csv"),
     ROW("color", 0, "WHEN", ANY, VALUE_CHOICE, colour, colours, "auto, always or never"),
     ROW("quiet", 'q', NULL, ANY, VALUE_FLAG, quiet, NULL, "no notes and warnings"),

@@ -23,10 +23,14 @@ typedef enum ff_command_bit {
     FF_COMMAND_VERSION = 32,
     FF_COMMAND_VALIDATE = 64,
     FF_COMMAND_VERIFY = 128,
-    FF_COMMAND_SIMULATE = 256,
+    FF_COMMAND_TRAIN = 256,
+    FF_COMMAND_SIMULATE = 512,
+    FF_COMMAND_CALIBRATE = 1024,
 } ff_command_bit;
 
 typedef enum ff_form { FF_FORM_TEXT, FF_FORM_JSON, FF_FORM_CSV } ff_form;
+
+typedef enum ff_transport_choice { FF_TRANSPORT_LOCAL, FF_TRANSPORT_LOOPBACK } ff_transport_choice;
 
 typedef struct ff_options {
     int64_t seq; /* 0 = not given */
@@ -42,13 +46,16 @@ typedef struct ff_options {
     const char *profile, *layout;
     const char *trace, *ranks; /* of simulate */
     int detail;                /* ff_detail */
-    int recipe; /* -1 = not given, else ff_recipe */
+    int recipe;                /* -1 = not given, else ff_recipe */
     int64_t margin_bytes;
     double imbalance;
     const char *by, *classes;
     int quality; /* enum, by its table of words */
     int64_t worst;
-    int64_t steps;
+    const char *write; /* of calibrate */
+    int64_t steps, seed;
+    int transport; /* ff_transport_choice */
+    const char *data, *log;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;
 

@@ -187,6 +187,15 @@ expect 0 'some-model' '' show model "$dir/some-model"
 expect 0 'some-model' '' show model "$dir/some-model/config.json"
 (cd / && expect 0 . '' show models)
 
+# --- validate and calibrate: a written profile is one that validate takes ---
+grep -E '^outcome,|Zero Bubble' "$FF_SOURCE_DIR/validation/papers.csv" | sed -n 1,12p >"$dir/runs.csv"
+expect 0 'cross-validated' '' calibrate "$dir/runs.csv" --write "$dir/mine.yaml"
+expect 0 'Zero Bubble' '' validate "$dir/runs.csv" --profile "$dir/mine.yaml"
+expect 2 '' 'FF0410' calibrate "$dir/runs.csv" --write "$dir/none/mine.yaml"
+head -1 "$dir/runs.csv" >"$dir/empty.csv"
+expect 2 '' 'FF0604' calibrate "$dir/empty.csv" --write "$dir/empty.yaml"
+[ -e "$dir/empty.yaml" ] && fail "a profile is written without runs"
+
 # --- many arguments ---
 expect 2 '' 'FF0405' show schedule 1f1b $(seq 100)
 

@@ -126,8 +126,8 @@ cluster 2 FF0303 '2x8x(mem=nan)'
 cluster 2 FF0109 '2x8x(mem=-1)'
 cluster 2 FF0109 '2x8x(mem=0)'
 cluster 2 FF0109 '2x8x(mem=40GiB,flops=1e300)'
-cluster 1 FF0502 '2x8x(mem=40GiB,flops=0)'
-cluster 0 - '2x8x(mem=80GiB,flops=1)'
+cluster 2 FF0109 '2x8x(mem=40GiB,flops=0)'
+cluster 2 FF0109 '2x8x(mem=80GiB,flops=1)'
 cluster 0 - 1x2xh100-80gb-sxm
 cluster 0 - 7x5xh100-80gb-sxm
 cluster 2 FF0406 /dev/null

@@ -32,13 +32,44 @@ static void test_bad_text(void **state) {
     bad("4x8x(memm=40GiB)", "FF0107", "mem");
     bad("4x8x(mem=40GiB,mem=80GiB)", "FF0106", "twice");
     bad("4x8x(mem=many)", "FF0303", "not a quantity");
-    bad("4x8x(mem=-40GiB)", "FF0109", "memory_bytes");
-    bad("4x8x(mem=0)", "FF0109", "memory_bytes");
-    bad("4x8x(mem=1e300)", "FF0109", "memory_bytes");
-    bad("4x8x(flops=1e40)", "FF0109", "bf16_tflops");
+    bad("4x8x(mem=-40GiB)", "FF0109", "mem=-40GiB");
+    bad("4x8x(mem=0)", "FF0109", "from 1Mi to 1024Ti bytes");
+    bad("4x8x(mem=1e300)", "FF0109", "mem=1e300");
+    bad("4x8x(flops=1e40)", "FF0109", "to 1000000T FLOP/s");
+    bad("1x8x(mem=40GiB,flops=0)", "FF0109", "flops=0");
+    bad("1x8x(fp32=0)", "FF0109", "fp32=0");
+    bad("1x8x(bw=0)", "FF0109", "bw=0");
+    bad("1x8x(link=0)", "FF0109", "link=0");
+    bad("1x8x(link=1)", "FF0109", "link=1 is out of range: it must be from 1M to 1000T bytes/s");
+    bad("1x8x(net=0)", "FF0109", "net=0");
+    bad("4x8x(domain=0)", "FF0109", "from 1 to 1Mi devices");
     bad("4x8x(domain=3)", "FF0306", "nearest legal");
     bad("4x8x(domain=64)", "FF0306", "does not exist");
     bad("4x8x(domain=1.5)", "FF0108", "domain_devices");
+}
+
+/* Both ends of each figure's range can be had; fp8 and fp4 of 0 do not exist. */
+static void test_extreme_figures(void **state) {
+    (void)state;
+    good("1x8x(mem=1Mi,bw=1M,flops=1M,fp32=1M,link=1M,net=1M,domain=1,fp8=0,fp4=0)");
+    good("1x8x(mem=1024Ti,bw=1000T,flops=1000000T,fp32=1000000T,link=1000T,net=1000T,domain=8)");
+}
+
+/* Nodes that the link's usual domain does not fill evenly: what is taken instead is said. */
+static void test_ragged_domains(void **state) {
+    (void)state;
+    note("2x10xa100-80gb-sxm", "domains of 5");
+    note("2x9xa100-80gb-sxm", "domains of 3");
+    note("20x5xgb200-186gb", "domains of 70");
+    static const char *const whole[] = {"2x8xa100-80gb-sxm", "2x4xa100-80gb-sxm",
+                                        "2x16xa100-80gb-sxm", "18x4xgb200-186gb"};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        ff_diagnostics *findings = ff_diagnostics_create();
+        ff_cluster cluster;
+        assert_int_equal(ff_cluster_from_text(whole[i], &library, findings, &cluster), FF_OK);
+        assert_false(has_code(findings, "FF0409", "domains of"));
+        ff_diagnostics_free(findings);
+    }
 }
 
 static void test_bad_yaml(void **state) {
@@ -54,10 +85,18 @@ static void test_bad_yaml(void **state) {
         {"nodes: 4\ndevice: 7", "FF0108", 2, 9, "device"},
         {"nodes: 4\ndevice: [h100]", "FF0108", 2, 9, "device"},
         {"nodes: 0\ndevice: h100", "FF0306", 1, 8, "0 nodes"},
-        {"nodes: -1\ndevice: h100", "FF0109", 1, 8, "nodes"},
+        {"nodes: -4\ndevice: h100", "FF0109", 1, 8, "from 1 to 1048576"},
+        {"nodes: -4\ndevice: h100", "FF0109", 1, 8, "nearest legal: 1"},
+        {"nodes: 9000000000000000000\ndevice: h100", "FF0109", 1, 8, "nearest legal: 1048576"},
+        {"nodes: 2\ndevices_per_node: -4\ndevice: h100", "FF0109", 2, 19, "from 1 to 1048576"},
+        {"nodes: 2\ndevice: h100\ndomain_devices: 0", "FF0109", 3, 17, "from 1 to 1048576"},
+        {"nodes: 2\ndevice: h100\nnetwork: {nic_Gbps: 400, pod_devices: 0}", "FF0109", 3, 39,
+         "from 1 to 1048576"},
+        {"nodes: 2\ndevice: {memory_GiB: 40, memory_GBps: 1, bf16_tflops: 0}", "FF0306", 2, 55,
+         "0 FLOP/s"},
         {"nodes: 1.5\ndevice: h100", "FF0108", 1, 8, "whole"},
         {"nodes: \"4\"\ndevice: h100", "FF0108", 1, 8, "nodes"},
-        {"nodes: 4611686018427387904000\ndevice: h100", "FF0109", 1, 8, "nodes"},
+        {"nodes: 4611686018427387904000\ndevice: h100", "FF0109", 1, 8, "to 1048576"},
         {"nodes: 2000000000000\ndevices_per_node: 2000000000000\ndevice: h100", "FF0304", 1, 8, ""},
         {"nodes: 2\ndevices_per_node: 8\ndevice: h100\ndomain_devices: 3", "FF0306", 4, 17,
          "nearest"},
@@ -240,8 +279,9 @@ static void test_garbage_yaml(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_text),     cmocka_unit_test(test_bad_yaml),
-        cmocka_unit_test(test_bad_device),   cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_extreme_figures), cmocka_unit_test(test_ragged_domains),
+        cmocka_unit_test(test_bad_text),        cmocka_unit_test(test_bad_yaml),
+        cmocka_unit_test(test_bad_device),      cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_garbage_yaml),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -268,6 +268,7 @@ static void test_refusals(void **state) {
         bool tied;
     } cases[] = {{"cp=2", "cp and ep", false},
                  {"tp=4", "KV heads", false},
+                 {"tp=16", "tp is above 8", false},
                  {"pp=2,dp=2,zero=1", "tied embedding", true},
                  {"dp=2,zero=3,zero3_weights=stream", "tied embedding", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -264,6 +264,12 @@ static void test_getters(void **state) {
         assert_string_equal(ff_diagnostics_at(r.findings, i)->code, codes[i]);
     assert_string_equal(ff_diagnostics_at(r.findings, 0)->help, "nearest legal: 13");
     assert_int_equal(n, 12);
+    /* Ranges are written as one would type them. */
+    assert_false(ff_field_get_real(r.root, "f", 2, 1048576, r.findings, &real));
+    assert_string_equal(ff_diagnostics_at(r.findings, 7)->message,
+                        "\"f\" is 1.5; it must be from 2 to 1048576");
+    assert_false(ff_field_get_real(r.root, "n", 0.001, 1.1, r.findings, &real));
+    assert_non_null(strstr(ff_diagnostics_at(r.findings, 8)->message, "from 0.001 to 1.1"));
     end(&r);
 }
 

@@ -201,6 +201,128 @@ static void test_unknown_type(void **state) {
     assert_int_equal(total_of("{" LLAMA "}"), 267840);
 }
 
+/* Reads a config of no known family; its first finding must be the warning with these words. */
+static void expect_assumed(const char *fields, const char *words, int64_t total) {
+    char text[1024];
+    ff_diagnostics *findings = ff_diagnostics_create();
+    ff_model model;
+    ff_model_count count;
+    snprintf(text, sizeof text, "{\"model_type\": \"nova\", %s" LLAMA "}", fields);
+    assert_int_equal(model_of_text(text, findings, &model), FF_OK);
+    ff_model_params(&model, &count);
+    const ff_diagnostic *d = ff_diagnostics_at(findings, 0);
+    if (ff_diagnostics_count(findings) != 1 || strcmp(d->code, "FF0121") != 0 ||
+        strstr(d->message, words) == NULL || count.total != total)
+        fail_msg("%s: %lld, %s", fields, (long long)count.total, d->message);
+    ff_diagnostics_free(findings);
+}
+
+/* Which activation an unknown MLP has tells whether it has a gate: a third of its weights. */
+static void test_unknown_mlp(void **state) {
+    (void)state;
+    static const struct mlp {
+        const char *fields;
+        bool plain;
+    } mlps[] = {
+        {"", false},
+        {"\"hidden_act\": \"relu\", ", true},
+        {"\"hidden_act\": \"relu2\", ", true},
+        {"\"hidden_act\": \"gelu\", ", true},
+        {"\"activation_function\": \"gelu_new\", ", true},
+        {"\"activation_function\": \"gelu_fast\", ", true},
+        {"\"hidden_act\": \"quick_gelu\", ", true},
+        {"\"hidden_act\": \"silu\", ", false},
+        {"\"hidden_act\": \"swish\", ", false},
+        {"\"hidden_act\": \"geglu\", ", false},
+        {"\"hidden_act\": \"swiglu\", ", false},
+        {"\"hidden_act\": \"gelu_pytorch_tanh\", ", false},
+        {"\"hidden_act\": \"novel\", ", false},
+    };
+    for (size_t i = 0; i < sizeof mlps / sizeof *mlps; i++)
+        expect_assumed(mlps[i].fields, mlps[i].plain ? "plain MLP" : "gated MLP",
+                       mlps[i].plain ? 267840 - 4 * 64 * 128 : 267840);
+    /* Experts are MLPs of the same kind: 4 of 2 * 64*32 and a router instead of 3 * 64*128. */
+    expect_assumed("\"hidden_act\": \"relu2\", \"n_experts\": 4, \"moe_k\": 2, "
+                   "\"moe_intermediate_size\": 32, ",
+                   "plain MLP", 267840 + 4 * (4 * 2 * 64 * 32 + 4 * 64 - 3 * 64 * 128));
+}
+
+/* Experts under any spelling in use; what looks like experts or state spaces and is not read is
+ * named, since the count leaves it out. */
+static void test_unknown_experts(void **state) {
+    (void)state;
+    static const char *const counts[] = {"moe_num_experts", "n_experts", "num_experts"};
+    static const char *const top_ks[] = {"moe_k", "moe_top_k", "num_experts_per_token"};
+    char text[512];
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++) {
+            snprintf(text, sizeof text, "\"%s\": 4, \"%s\": 2, \"moe_intermediate_size\": 32, ",
+                     counts[i], top_ks[j]);
+            expect_assumed(text, "no norm on queries and keys",
+                           267840 + 4 * (4 * 3 * 64 * 32 + 4 * 64 - 3 * 64 * 128));
+        }
+    }
+    expect_assumed("\"expert_layer_period\": 2, \"mamba_d_state\": 16, \"x_expert\": null, ",
+                   "not read, so not counted: \"expert_layer_period\", \"mamba_d_state\"", 267840);
+    expect_assumed("\"hybrid_override_pattern\": \"M-M*\", \"ssm_cfg\": {}, ",
+                   "\"hybrid_override_pattern\", \"ssm_cfg\"", 267840);
+    expect_assumed("\"n_shared_experts\": 2, ", "\"n_shared_experts\"", 267840);
+}
+
+/* Types that are known to be something else; the fields alone could pass for a decoder's. */
+static void test_no_decoder(void **state) {
+    (void)state;
+    static const char *const types[] = {"t5",     "mt5",  "bert", "roberta", "whisper", "mamba",
+                                        "mamba2", "rwkv", "vit",  "clip",    "bart"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char text[512];
+        ff_diagnostics *findings = ff_diagnostics_create();
+        ff_model model;
+        snprintf(text, sizeof text, "{\n\"model_type\": \"%s\", %s" LLAMA "%s}", types[i],
+                 i % 2 == 0 ? "" : "\"text_config\": {", i % 2 == 0 ? "" : "}");
+        assert_int_equal(model_of_text(text, findings, &model), FF_INVALID);
+        const ff_diagnostic *d = ff_diagnostics_at(findings, 0);
+        if (ff_diagnostics_count(findings) != 1 || strcmp(d->code, "FF0120") != 0 ||
+            strstr(d->message, types[i]) == NULL || d->where.line != 2 ||
+            strstr(d->message, "decoder-only transformer") == NULL)
+            fail_msg("%s: %s", text, d->message);
+        ff_diagnostics_free(findings);
+    }
+    assert_int_equal(total_of("{\"model_type\": \"clip\", \"text_config\": {\"model_type\": "
+                              "\"llama\", " LLAMA "}}"),
+                     267840);
+}
+
+/* A field that is missing under its usual name may stand under another in an unknown family. */
+static void test_unknown_type_lacks_field(void **state) {
+    (void)state;
+    static const struct lack {
+        const char *text, *help;
+    } lacks[] = {
+        {"{\"model_type\": \"mpt\", \"d_model\": 64, \"n_heads\": 8, \"n_layers\": 4, "
+         "\"vocab_size\": 1000, \"expansion_ratio\": 4}",
+         "model_type \"mpt\" is not known"},
+        {"{\"model_type\": \"gpt_neo\", \"hidden_size\": 64, \"num_layers\": 4, "
+         "\"num_heads\": 8, \"vocab_size\": 1000, \"intermediate_size\": null}",
+         "model_type \"gpt_neo\" is not known"},
+        {"{\"d_model\": 64, \"n_heads\": 8, \"n_layers\": 4}", "no \"model_type\" is given"},
+    };
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        ff_diagnostics *findings = ff_diagnostics_create();
+        ff_model model;
+        assert_int_equal(model_of_text(lacks[i].text, findings, &model), FF_INVALID);
+        const ff_diagnostic *error = NULL;
+        for (int k = 0; k < ff_diagnostics_count(findings); k++)
+            if (ff_diagnostics_at(findings, k)->severity == FF_ERROR)
+                error = ff_diagnostics_at(findings, k);
+        if (ff_diagnostics_count_of(findings, FF_ERROR) != 1 ||
+            strcmp(error->code, "FF0110") != 0 || error->help == NULL ||
+            strstr(error->help, lacks[i].help) == NULL)
+            fail_msg("%s: %s", lacks[i].text, error->message);
+        ff_diagnostics_free(findings);
+    }
+}
+
 #define HEAD "{\n\"model_type\": \"llama\",\n\"hidden_size\": 64,\n"
 
 static void test_bad_configs(void **state) {
@@ -386,6 +508,8 @@ int main(void) {
         cmocka_unit_test(test_expert_layers),   cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_unknown_type),    cmocka_unit_test(test_bad_configs),
         cmocka_unit_test(test_findings_add_up), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_unknown_mlp),     cmocka_unit_test(test_unknown_experts),
+        cmocka_unit_test(test_no_decoder),      cmocka_unit_test(test_unknown_type_lacks_field),
         cmocka_unit_test(test_shapes),          cmocka_unit_test(test_bad_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -556,12 +556,12 @@ static void check_shows_first_worst_and_last_stage(void **state) {
         "  verdict   too big: peak 90.0 GiB of 80.0 GiB, on stage 5\n"
         "\n"
         "  memory a device, GiB\n"
-        "    stage  weights  gradients  optimizer  activations  buffers  total\n"
-        "        0     20.0          -          -            -        -   40.0\n"
-        "       +4                                                              no larger\n"
-        "        5     45.0          -          -            -        -   90.0  peak\n"
-        "       +9                                                              no larger\n"
-        "       15     20.0          -          -            -        -   40.0\n"
+        "    stage  weights  grads  optim  acts  buffers  runtime  total\n"
+        "        0     20.0      -      -     -        -        -   40.0\n"
+        "       +4                                                        no larger\n"
+        "        5     45.0      -      -     -        -        -   90.0  peak\n"
+        "       +9                                                        no larger\n"
+        "       15     20.0      -      -     -        -        -   40.0\n"
         "\n"
         "1 warning, does not fit; not launched as it stands\n");
     ff_text_free(&out);

@@ -56,6 +56,9 @@ static const struct rule_row {
     {"FF0264", LLAMA, 131076, 0, false, NULL, "dp=2", NULL},
     {"FF0265", FINE_MOE, 4096, 0, false, NULL, "dp=8", "dp=8,ep=8"},
     {"FF0266", "layers=2,hidden=512,heads=8,vocab=1025", 4096, 0, false, NULL, "tp=2", NULL},
+    {"FF0267", LLAMA, 4096, 0, false, "2x8xh100-80gb-sxm", "dp=16,zero=3,mbs=1",
+     "dp=16,zero=3,mbs=2"}, /* 4,096 tokens of 989e12 / 47e9 / 4 = 5,262 */
+    {"FF0268", LLAMA, 4096, 0, false, NULL, "dp=2", "dp=2,m=2"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

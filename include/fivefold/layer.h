@@ -58,7 +58,8 @@ typedef struct ff_operator {
     ff_operator_kind kind;
     ff_phase phase;
     unsigned module; /* FF_MODULE_* whose recomputation runs it again */
-    /* GEMM: `batch` products of m x k by k x n. Attention: k is the head dimension. */
+    /* GEMM: `batch` products of m x k by k x n. Attention: `batch` heads of sequences, each m queries
+     * by n keys of k dimensions; m is 0 where the core is no softmax. */
     int64_t m, n, k, batch;
     double flop;         /* GEMM and attention */
     double memory_bytes; /* traffic to device memory */

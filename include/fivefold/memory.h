@@ -96,6 +96,7 @@ FF_API void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int6
 typedef enum ff_verdict { FF_FITS, FF_TIGHT, FF_TOO_BIG } ff_verdict;
 FF_API const char *ff_verdict_name(ff_verdict verdict);
 /* `margin_bytes` of 0 is 5% of the device or 3 GiB, the larger. */
+FF_API int64_t ff_ledger_margin(int64_t capacity_bytes, int64_t margin_bytes);
 FF_API ff_verdict ff_ledger_verdict(int64_t peak_bytes, int64_t capacity_bytes,
                                     int64_t margin_bytes);
 

@@ -31,4 +31,10 @@ typedef struct ff_validate_options {
 FF_API ff_status ff_validation_run(ff_validation *validation, const ff_validate_options *options,
                                    ff_diagnostics *findings, ff_facts *facts);
 
+/* Fits the constants of `start` to the rows and writes the fitted profile, a file that `plan` takes,
+ * to `profile_text` (freed with free()). FF_NO when no row could be scored. */
+FF_API ff_status ff_validation_calibrate(ff_validation *validation, const ff_profile *start,
+                                         ff_diagnostics *findings, ff_facts *facts,
+                                         char **profile_text);
+
 #endif

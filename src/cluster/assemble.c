@@ -15,8 +15,6 @@
 #include "base/text.h"
 #include <stdio.h>
 
-enum { MOST_DEVICES = 1 << 20 };
-
 const char *ff_tier_id_name(ff_tier_id tier) {
     static const char *const names[FF_TIER_COUNT] = {
         [FF_TIER_DOMAIN] = "domain", [FF_TIER_NETWORK] = "network", [FF_TIER_SPINE] = "spine"};
@@ -83,12 +81,28 @@ static bool domain_is_legal(const cluster_parts *parts, int64_t devices, ff_diag
     return false;
 }
 
+/* The usual domain as far as the node or the cluster has devices for it: another one is said. */
+static void note_cut_domain(const cluster_parts *parts, int64_t usual, const ff_cluster *cluster,
+                            ff_diagnostics *findings) {
+    int64_t node = parts->devices_per_node;
+    bool within_node = usual <= parts->device.node_devices || node >= usual;
+    if (cluster->domain_devices == ff_min(usual, within_node ? node : cluster->devices))
+        return;
+    ff_report(findings, FF0409, parts->domain_where,
+              "nodes of %lld devices do not fill the link's usual domains of %lld; domains of %lld "
+              "are assumed",
+              (long long)node, (long long)usual, (long long)cluster->domain_devices);
+    ff_report_help(findings, "where the link joins another number, write `domain_devices:` in a "
+                             "cluster file");
+}
+
 static bool place_domain(const cluster_parts *parts, ff_diagnostics *findings,
                          ff_cluster *cluster) {
     if (parts->domain_devices == 0 || parts->domain_is_usual) {
         int64_t usual =
             parts->domain_devices == 0 ? parts->device.domain_devices : parts->domain_devices;
         cluster->domain_devices = usual_domain(parts, usual, cluster->devices);
+        note_cut_domain(parts, usual, cluster, findings);
     } else {
         if (!domain_is_legal(parts, cluster->devices, findings))
             return false;

@@ -34,15 +34,24 @@ static ff_place place_of(const ff_field *root, const char *key) {
     return field == NULL ? root->where : field->where;
 }
 
+bool cluster_read_count(const ff_field *map, const char *key, int64_t least,
+                        ff_diagnostics *findings, int64_t *count) {
+    const ff_field *field = ff_field_find(map, key);
+    bool taken = field != NULL && field->kind == FF_FIELD_NUMBER && field->is_integer &&
+                 field->integer >= least && field->integer <= FF_SATURATED;
+    if (taken)
+        *count = field->integer;
+    return taken || ff_field_get_integer(map, key, 1, MOST_DEVICES, findings, count);
+}
+
 static void read_sizes(const ff_field *root, int64_t nodes, ff_diagnostics *findings,
                        cluster_parts *parts) {
-    const int64_t most = FF_SATURATED;
     parts->nodes = nodes;
-    if (nodes == 0 && !ff_field_get_integer(root, "nodes", 0, most, findings, &parts->nodes) &&
+    if (nodes == 0 && !cluster_read_count(root, "nodes", 0, findings, &parts->nodes) &&
         ff_field_find(root, "nodes") == NULL)
         ff_field_report_missing(root, "nodes", findings);
-    ff_field_get_integer(root, "devices_per_node", 0, most, findings, &parts->devices_per_node);
-    ff_field_get_integer(root, "domain_devices", 1, most, findings, &parts->domain_devices);
+    cluster_read_count(root, "devices_per_node", 0, findings, &parts->devices_per_node);
+    cluster_read_count(root, "domain_devices", 1, findings, &parts->domain_devices);
     parts->nodes_where = place_of(root, "nodes");
     parts->node_size_where = place_of(root, "devices_per_node");
     parts->domain_where = place_of(root, "domain_devices");

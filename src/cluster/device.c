@@ -122,6 +122,13 @@ void device_check(const ff_field *map, ff_diagnostics *findings, const ff_device
                   "memory is given twice, as memory_bytes and as memory_GiB");
         ff_report_help(findings, "keep one of them");
     }
+    bool rated = given(map, "bf16_tflops") || given(map, "fp16_tflops");
+    if (rated && device->bf16_flops <= 0 && device->fp16_flops <= 0) {
+        const ff_field *rate = ff_field_find(map, "bf16_tflops");
+        rate = rate == NULL ? ff_field_find(map, "fp16_tflops") : rate;
+        ff_report(findings, FF0306, rate->where, "a device of 0 FLOP/s in 16 bits trains nothing");
+        ff_report_help(findings, "give bf16_tflops or fp16_tflops, dense");
+    }
     if (device->link_Bps > device->link_wire_Bps) {
         const ff_field *usable = ff_field_find(map, "link_GBps");
         ff_report(findings, FF0306, usable == NULL ? map->where : usable->where,

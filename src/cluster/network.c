@@ -58,7 +58,7 @@ static void apply(const ff_field *map, ff_diagnostics *findings, cluster_network
         network->spine_latency_s = value * 1e-6;
     ff_field_get_boolean(map, "rail_optimised", findings, &network->rail_optimised);
     ff_field_get_real(map, "oversubscription", 1, 1e4, findings, &network->oversubscription);
-    ff_field_get_integer(map, "pod_devices", 1, FF_SATURATED, findings, &network->pod_devices);
+    cluster_read_count(map, "pod_devices", 1, findings, &network->pod_devices);
     if (given(map, "nic_Gbps") && given(map, "nic_GBps")) {
         ff_report(findings, FF0306, ff_field_find(map, "nic_GBps")->where,
                   "the adapter's rate is given twice, as nic_Gbps (bits) and nic_GBps (bytes)");

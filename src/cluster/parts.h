@@ -11,6 +11,8 @@
 
 #include "cluster/describe.h"
 
+enum { MOST_DEVICES = 1 << 20 };
+
 typedef struct cluster_network {
     char name[48];
     int64_t nics_per_node;
@@ -69,6 +71,11 @@ bool network_read(const ff_field *value, const ff_cluster_library *library, cons
 /* Says in a note which network was assumed, and how to give another. */
 void report_assumed_network(const cluster_parts *parts, ff_diagnostics *findings);
 
+/* Reads a count of nodes or devices. Counts from `least` on that a number can hold are taken, also
+ * those that no cluster has: what they are held against later says more than a range. A refused one
+ * is told the range that there truly is, from 1 to MOST_DEVICES. */
+bool cluster_read_count(const ff_field *map, const char *key, int64_t least,
+                        ff_diagnostics *findings, int64_t *count);
 /* Reads the map of a cluster into parts. `nodes` and `devices_per_node` of 0 are taken from it. */
 bool cluster_read(const ff_field *root, const ff_cluster_library *library, int64_t nodes,
                   ff_diagnostics *findings, cluster_parts *parts);

@@ -69,19 +69,27 @@ static bool split(const char *text, ff_diagnostics *findings, short_form *form) 
     }
 }
 
-/* Figures of a bare device: the short word, the field it stands for and the unit of that field. */
+/* Figures of a bare device: the short word, the field it stands for, the unit of that field, and
+ * the range in the user's own units. A figure that may be 0 says that the device lacks the format.
+ */
 static const struct figure {
     const char *word, *field;
     double unit;
-    bool network, whole;
+    bool network;
+    const char *least, *most, *unit_name;
 } figures[] = {
-    {"mem", "memory_bytes", 1, false, true},       {"bw", "memory_GBps", 1e9, false, false},
-    {"flops", "bf16_tflops", 1e12, false, false},  {"fp8", "fp8_tflops", 1e12, false, false},
-    {"fp4", "fp4_tflops", 1e12, false, false},     {"fp32", "fp32_tflops", 1e12, false, false},
-    {"link", "link_wire_GBps", 1e9, false, false}, {"domain", "domain_devices", 1, false, true},
-    {"net", "nic_GBps", 1e9, true, false},
+    {"mem", "memory_bytes", 1, false, "1Mi", "1024Ti", "bytes"},
+    {"bw", "memory_GBps", 1e9, false, "1M", "1000T", "bytes/s"},
+    {"flops", "bf16_tflops", 1e12, false, "1M", "1000000T", "FLOP/s"},
+    {"fp8", "fp8_tflops", 1e12, false, "0", "1000000T", "FLOP/s"},
+    {"fp4", "fp4_tflops", 1e12, false, "0", "1000000T", "FLOP/s"},
+    {"fp32", "fp32_tflops", 1e12, false, "1M", "1000000T", "FLOP/s"},
+    {"link", "link_wire_GBps", 1e9, false, "1M", "1000T", "bytes/s"},
+    {"domain", "domain_devices", 1, false, "1", "1Mi", "devices"},
+    {"net", "nic_GBps", 1e9, true, "1M", "1000T", "bytes/s"},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
+#define FIGURE_HELP "a number with k, M, G, T or Ki, Mi, Gi, Ti: mem=40GiB, bw=1555G"
 
 /* "40GiB", "312T", "1.5TB/s", "312TFLOPS" -> a number; the unit itself is known from the word. */
 static bool read_quantity(const char *text, double *value) {
@@ -107,6 +115,20 @@ static bool read_quantity(const char *text, double *value) {
         return false;
     *value *= (double)factor;
     return true;
+}
+
+/* The fields behind the figures have ranges too, but speak of other names and units. */
+static bool check_range(const struct figure *figure, const char *text, double value,
+                        ff_diagnostics *findings) {
+    double least = 0, most = 0;
+    read_quantity(figure->least, &least);
+    read_quantity(figure->most, &most);
+    if (value >= least && value <= most)
+        return true;
+    ff_report(findings, FF0109, FF_NOWHERE, "%s=%s is out of range: it must be from %s to %s %s",
+              figure->word, text, figure->least, figure->most, figure->unit_name);
+    ff_report_help(findings, FIGURE_HELP);
+    return false;
 }
 
 typedef struct figure_list {
@@ -150,9 +172,11 @@ static bool read_figure(char *pair, ff_diagnostics *findings, figure_list *list)
     }
     if (!read_quantity(value_text, &value)) {
         ff_report(findings, FF0303, FF_NOWHERE, "%s=%s is not a quantity", pair, value_text);
-        ff_report_help(findings, "a number with k, M, G, T or Ki, Mi, Gi, Ti: mem=40GiB, bw=1555G");
+        ff_report_help(findings, FIGURE_HELP);
         return false;
     }
+    if (!check_range(&figures[i], value_text, value, findings))
+        return false;
     ff_copy_text(list->word[i], WORD_BYTES, value_text);
     value /= figures[i].unit;
     list->given[i] = true;

@@ -161,6 +161,38 @@ const char *ff_profile_default(const ff_cluster *cluster) {
     return otherwise;
 }
 
+ff_constant ff_profile_constant(int index) {
+    if (index < 0 || index >= CONSTANTS)
+        return (ff_constant){0};
+    return (ff_constant){constants[index].key, constants[index].least, constants[index].most};
+}
+
+double ff_profile_get(const ff_profile *profile, int index) {
+    const double *at = (const double *)((const char *)profile + constants[index].offset);
+    return *at / constants[index].factor;
+}
+
+void ff_profile_set(ff_profile *profile, int index, double value) {
+    *real_at(profile, constants[index].offset) = value * constants[index].factor;
+}
+
+void ff_profile_write(const ff_profile *profile, ff_text *out) {
+    ff_text_append(out, "about: \"");
+    for (const char *c = profile->about; *c != '\0'; c++)
+        ff_text_printf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    ff_text_append(out, "\"\nkernels:\n");
+    for (int i = 0; i < FLAGS; i++) {
+        bool set = *(const bool *)((const char *)&profile->kernels + flags[i].offset);
+        ff_text_printf(out, "  %s: %s\n", flags[i].key, set ? "true" : "false");
+    }
+    for (int i = 0; i < CONSTANTS; i++)
+        ff_text_printf(out, "%s: %.4g\n", constants[i].key, ff_profile_get(profile, i));
+    for (int i = 0; i < SIZES; i++) {
+        int64_t bytes = *(const int64_t *)((const char *)profile + sizes[i].offset);
+        ff_text_printf(out, "%s: %lld\n", sizes[i].key, (long long)(bytes / (1024 * 1024)));
+    }
+}
+
 void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
     ff_facts_add_text(facts, "name", "%s", profile->name);
     ff_facts_add_text(facts, "about", "%s", profile->about);

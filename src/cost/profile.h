@@ -7,6 +7,7 @@
 #ifndef FF_COST_PROFILE_H
 #define FF_COST_PROFILE_H
 
+#include "base/text.h"
 #include "fivefold/cluster.h"
 #include "fivefold/facts.h"
 #include "fivefold/layer.h"
@@ -37,5 +38,16 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
 /* Preset for a cluster when the user names none. */
 const char *ff_profile_default(const ff_cluster *cluster);
 void ff_profile_facts(const ff_profile *profile, ff_facts *facts);
+
+/* Constants one by one, for calibration: the n-th, NULL key past the end; values in the key's units. */
+typedef struct ff_constant {
+    const char *key;
+    double least, most; /* possible; a profile's `plausible` is narrower */
+} ff_constant;
+ff_constant ff_profile_constant(int index);
+double ff_profile_get(const ff_profile *profile, int index);
+void ff_profile_set(ff_profile *profile, int index, double value);
+/* The profile as a file that ff_profile_from_fields reads. */
+void ff_profile_write(const ff_profile *profile, ff_text *out);
 
 #endif

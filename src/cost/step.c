@@ -136,8 +136,8 @@ static double exposed_dp_s(const ff_cost *cost, const ff_layout *layout, const f
     double backward_s = stage->backward_s *
                         (layout->zero > 0 ? p->sharded_overlap_ratio : p->gradient_overlap_ratio);
     double forward_s = stage->forward_s * p->gather_overlap_ratio;
-    double each_s = left_s(cost, t->before_forward_s, stage->forward_s) +
-                    left_s(cost, t->before_backward_s + t->after_backward_s, stage->backward_s);
+    double each_s = left_s(cost, t->before_forward_s, forward_s) +
+                    left_s(cost, t->before_backward_s + t->after_backward_s, backward_s);
     double gather_s = left_s(cost, t->once_gather_s, forward_s);
     double gradient_s = left_s(cost, t->once_gradient_s, backward_s);
     double ends_s = t->slice_s + (t->before_forward_s + t->before_backward_s) / (double)t->units;

@@ -125,9 +125,7 @@ static void reduce_parts(const ff_wire *wire, ff_exchange *e) {
 
 void ff_exchange_start(const ff_wire *wire, ff_exchange *e) {
     assert(e->ranks <= FF_ENGINE_MOST_RANKS && !e->active);
-    e->message = calloc((size_t)(2 * e->ranks), sizeof *e->message);
-    if (e->message == NULL)
-        abort();
+    e->message = ff_engine_array(2 * e->ranks, sizeof *e->message);
     e->active = true;
     e->messages = 0;
     e->sent_bytes = 0;

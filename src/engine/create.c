@@ -8,13 +8,6 @@
 
 /* --- chunks --- */
 
-static void *array(int64_t count, size_t bytes) {
-    void *memory = calloc((size_t)(count > 0 ? count : 1), bytes);
-    if (memory == NULL)
-        abort();
-    return memory;
-}
-
 static void add_unit(ff_rank *rank, ff_chunk *chunk, ff_unit_kind kind, int layer, bool copy) {
     ff_unit *unit = &chunk->unit[chunk->units++];
     ff_unit_build(&rank->setup->model, kind, layer, rank->setup->layout.tp, rank->tp_index, copy,
@@ -26,25 +19,25 @@ static void add_unit(ff_rank *rank, ff_chunk *chunk, ff_unit_kind kind, int laye
 static void build_units(ff_rank *rank, ff_chunk *chunk, int64_t index) {
     const ff_setup *setup = rank->setup;
     ff_program_chunk(&setup->model, &setup->layout, rank->stage, index, &chunk->content);
-    chunk->unit = array(chunk->content.layers + 2, sizeof *chunk->unit);
+    chunk->unit = ff_engine_array(chunk->content.layers + 2, sizeof *chunk->unit);
     if (chunk->content.head)
         add_unit(rank, chunk, FF_UNIT_HEAD, -1, setup->model.tied_head && setup->layout.pp > 1);
     for (int i = chunk->content.layers - 1; i >= 0; i--)
         add_unit(rank, chunk, FF_UNIT_LAYER, chunk->content.first_layer + i, false);
     if (chunk->content.embedding)
         add_unit(rank, chunk, FF_UNIT_EMBEDDING, -1, false);
-    chunk->unit_weights = array(chunk->units, sizeof *chunk->unit_weights);
-    chunk->flight = array(setup->layout.microbatches, sizeof *chunk->flight);
+    chunk->unit_weights = ff_engine_array(chunk->units, sizeof *chunk->unit_weights);
+    chunk->flight = ff_engine_array(setup->layout.microbatches, sizeof *chunk->flight);
     for (int64_t m = 0; m < setup->layout.microbatches; m++)
-        chunk->flight[m].slot = array(chunk->units, sizeof *chunk->flight[m].slot);
+        chunk->flight[m].slot = ff_engine_array(chunk->units, sizeof *chunk->flight[m].slot);
 }
 
 /* The list says where blocks end: the reductions of the chunk's last backward. */
 static bool build_blocks(ff_rank *rank, ff_chunk *chunk, int index) {
     int64_t most = chunk->units + 1;
     int32_t last = (int32_t)rank->setup->layout.microbatches - 1;
-    chunk->block_begin = array(most + 64, sizeof *chunk->block_begin);
-    chunk->shard_begin = array(most + 64, sizeof *chunk->shard_begin);
+    chunk->block_begin = ff_engine_array(most + 64, sizeof *chunk->block_begin);
+    chunk->shard_begin = ff_engine_array(most + 64, sizeof *chunk->shard_begin);
     for (int64_t i = 0; i < rank->listing.items; i++) {
         const ff_item *item = &rank->listing.item[i];
         if (item->block < 0 || !item->in_action || item->action.chunk != index ||
@@ -143,10 +136,10 @@ static void take_buffers(ff_rank *rank) {
 
 static void build_positions(ff_rank *rank) {
     int64_t seq = rank->setup->options.seq;
-    rank->positions = array(2 * seq + 1, sizeof *rank->positions);
-    rank->row_of_position = array(seq, sizeof *rank->row_of_position);
-    rank->tokens = array(rank->setup->tokens, sizeof *rank->tokens);
-    rank->targets = array(rank->setup->tokens, sizeof *rank->targets);
+    rank->positions = ff_engine_array(2 * seq + 1, sizeof *rank->positions);
+    rank->row_of_position = ff_engine_array(seq, sizeof *rank->row_of_position);
+    rank->tokens = ff_engine_array(rank->setup->tokens, sizeof *rank->tokens);
+    rank->targets = ff_engine_array(rank->setup->tokens, sizeof *rank->targets);
     for (int64_t place = 0; place < seq; place++) {
         rank->positions[place] = (int32_t)ff_folded_position(seq, place);
         rank->row_of_position[rank->positions[place]] = (int32_t)place;
@@ -158,8 +151,8 @@ static void build_rope(ff_rank *rank) {
     int64_t dim = setup->model.kind[0].attention.qk_head_dim, half = dim / 2;
     if (setup->model.position_rows > 0)
         return;
-    rank->rope_cosine = array(setup->options.seq * half, sizeof(real));
-    rank->rope_sine = array(setup->options.seq * half, sizeof(real));
+    rank->rope_cosine = ff_engine_array(setup->options.seq * half, sizeof(real));
+    rank->rope_sine = ff_engine_array(setup->options.seq * half, sizeof(real));
     for (int64_t p = 0; p < setup->options.seq; p++)
         for (int64_t i = 0; i < half; i++) {
             double angle =
@@ -218,7 +211,7 @@ static bool build(ff_rank *rank) {
     const ff_layout *layout = &rank->setup->layout;
     const ff_unit *units[FF_LAYOUT_MAX_CHUNKS];
     int counts[FF_LAYOUT_MAX_CHUNKS];
-    rank->chunk = array(layout->vpp, sizeof *rank->chunk);
+    rank->chunk = ff_engine_array(layout->vpp, sizeof *rank->chunk);
     for (int64_t c = 0; c < layout->vpp; c++) {
         build_units(rank, &rank->chunk[c], c);
         units[c] = rank->chunk[c].unit;
@@ -237,12 +230,12 @@ static bool build(ff_rank *rank) {
     take_buffers(rank);
     build_positions(rank);
     build_rope(rank);
-    rank->losses = array(layout->microbatches, sizeof *rank->losses);
+    rank->losses = ff_engine_array(layout->microbatches, sizeof *rank->losses);
     return true;
 }
 
 ff_rank *ff_rank_create(const ff_setup *setup, int id, ff_transport *transport) {
-    ff_rank *rank = array(1, sizeof *rank);
+    ff_rank *rank = ff_engine_array(1, sizeof *rank);
     rank->setup = setup;
     rank->id = id;
     rank->rows = ff_rows_choose(setup->options.kernel);

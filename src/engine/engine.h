@@ -81,8 +81,10 @@ typedef struct ff_setup {
 void ff_engine_adapt(ff_model *model);
 /* How the engine's kernels are, for program and ledger. */
 ff_kernels ff_engine_kernels(void);
-/* FF_NO with findings (FF0701..) when the engine cannot run the model or the layout. The layout is
- * derived, its recipe fp32. Freed with ff_setup_free. */
+/* FF_NO with findings (FF0701..) when the engine cannot run the model or the layout. */
+ff_status ff_engine_accepts(const ff_model *model, const ff_layout *layout, int64_t seq,
+                            ff_diagnostics *findings);
+/* The same; the layout is derived, its recipe fp32. Freed with ff_setup_free. */
 ff_status ff_setup_create(const ff_model *model, const ff_layout *layout,
                           const ff_engine_options *options, ff_diagnostics *findings,
                           ff_setup **setup);

@@ -2,11 +2,13 @@
 #include "engine/listing.h"
 
 #include "engine/random.h"
+#include "engine/store.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const ff_operator_row *find_row(const char *name) {
-    static const ff_operator_row *const tables[] = {ff_layer_rows, ff_end_rows, ff_step_rows};
+    static const ff_operator_row *const tables[] = {ff_layer_rows, ff_backward_rows, ff_end_rows,
+                                                    ff_step_rows};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const ff_operator_row *row = tables[t]; row->name != NULL; row++)
             if (strcmp(row->name, name) == 0)
@@ -23,9 +25,7 @@ static void append(void *context, const ff_event *event) {
     ff_listing *list = context;
     if (list->items == list->room) {
         list->room = list->room == 0 ? 256 : 2 * list->room;
-        list->item = realloc(list->item, (size_t)list->room * sizeof *list->item);
-        if (list->item == NULL)
-            abort();
+        list->item = ff_engine_grow(list->item, list->room, sizeof *list->item);
     }
     ff_item *item = &list->item[list->items++];
     *item = (ff_item){.opens = event->op == NULL,

@@ -25,8 +25,8 @@ typedef struct ff_operator_row {
     bool background; /* does not hold up what follows */
 } ff_operator_row;
 
-/* Rows of layers, ends, and the step; NULL-terminated by name. */
-extern const ff_operator_row ff_layer_rows[], ff_end_rows[], ff_step_rows[];
+/* Rows of layers forward and backward, of the ends, and of the step; NULL-terminated by name. */
+extern const ff_operator_row ff_layer_rows[], ff_backward_rows[], ff_end_rows[], ff_step_rows[];
 
 struct ff_item {
     bool opens;       /* begins an action; no operator */

@@ -7,17 +7,13 @@
 #include <stdlib.h>
 
 ff_loop *ff_loop_create(const ff_setup *setup, uint64_t shuffle) {
-    ff_loop *set = calloc(1, sizeof *set);
+    ff_loop *set = ff_engine_array(1, sizeof *set);
     int world = (int)ff_layout_world(&setup->layout);
-    if (set == NULL)
-        abort();
     *set = (ff_loop){.setup = setup,
                      .transport = ff_loopback_create(world),
-                     .rank = calloc((size_t)world, sizeof(ff_rank *)),
+                     .rank = ff_engine_array(world, sizeof(ff_rank *)),
                      .world = world,
                      .shuffle = shuffle};
-    if (set->rank == NULL)
-        abort();
     for (int r = 0; r < world; r++)
         set->rank[r] = ff_rank_create(setup, r, set->transport);
     return set;
@@ -56,25 +52,27 @@ static void report_ranks(const ff_loop *set, ff_code code, bool faults_only,
     }
 }
 
-double ff_loop_loss(const ff_loop *set) {
+double ff_loss_of(real *sums, int64_t count, int64_t tokens) {
+    for (; count > 1; count = (count + 1) / 2)
+        for (int64_t i = 0; i < (count + 1) / 2; i++)
+            sums[i] = 2 * i + 1 < count ? sums[2 * i] + sums[2 * i + 1] : sums[2 * i];
+    return (double)sums[0] / (double)tokens;
+}
+
+static double step_loss(const ff_loop *set) {
     const ff_layout *layout = &set->setup->layout;
-    int64_t dp = layout->dp, m = layout->microbatches, count = dp * m;
-    real *sum = calloc((size_t)count, sizeof *sum);
-    if (sum == NULL)
-        abort();
+    int64_t dp = layout->dp, m = layout->microbatches;
+    real *sums = ff_engine_array(dp * m, sizeof *sums);
     for (int r = 0; r < set->world; r++) {
         const ff_rank *rank = set->rank[r];
         if (rank->stage != layout->pp - 1 || rank->tp_index != 0)
             continue;
         for (int64_t i = 0; i < m; i++)
-            sum[set->setup->microbatch_major ? i * dp + rank->dp_index : rank->dp_index * m + i] =
+            sums[set->setup->microbatch_major ? i * dp + rank->dp_index : rank->dp_index * m + i] =
                 rank->losses[i];
     }
-    for (; count > 1; count = (count + 1) / 2)
-        for (int64_t i = 0; i < (count + 1) / 2; i++)
-            sum[i] = 2 * i + 1 < count ? sum[2 * i] + sum[2 * i + 1] : sum[2 * i];
-    double loss = (double)sum[0] / (double)set->setup->batch_tokens;
-    free(sum);
+    double loss = ff_loss_of(sums, dp * m, set->setup->batch_tokens);
+    free(sums);
     return loss;
 }
 
@@ -82,6 +80,8 @@ ff_status ff_loop_step(ff_loop *set, ff_diagnostics *findings, double *loss) {
     int order[FF_ENGINE_MOST_RANKS];
     for (int r = 0; r < set->world; r++)
         ff_rank_begin_step(set->rank[r], set->step);
+    for (int r = 0; r < set->world && set->rate > 0; r++)
+        set->rank[r]->rate = set->rate;
     for (uint64_t round = 0;; round++) {
         int done = 0, moved = 0, faults = 0;
         draw_order(set, round, order);
@@ -103,6 +103,6 @@ ff_status ff_loop_step(ff_loop *set, ff_diagnostics *findings, double *loss) {
         }
     }
     set->step++;
-    *loss = ff_loop_loss(set);
+    *loss = step_loss(set);
     return FF_OK;
 }

@@ -15,6 +15,7 @@ typedef struct ff_loop {
     int world;
     uint64_t shuffle;
     int64_t step;
+    double rate; /* of learning; 0: the setup's */
 } ff_loop;
 
 ff_loop *ff_loop_create(const ff_setup *setup, uint64_t shuffle);
@@ -22,7 +23,7 @@ void ff_loop_free(ff_loop *set);
 /* One step of all ranks. FF_NO with findings when a rank fails or all wait. */
 ff_status ff_loop_step(ff_loop *set, ff_diagnostics *findings, double *loss);
 
-/* The step's loss: sums of all microbatches in canonical order, over all tokens. */
-double ff_loop_loss(const ff_loop *set);
+/* A step's loss: the tree over microbatches in canonical order (overwritten), over all tokens. */
+double ff_loss_of(real *sums, int64_t count, int64_t tokens);
 
 #endif

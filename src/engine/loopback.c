@@ -1,6 +1,8 @@
 /* See loopback.h. Each ordered pair of ranks has two queues, and one of them is always empty. */
 #include "engine/loopback.h"
 
+#include "engine/store.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +59,9 @@ static void drive(ff_transport *transport, int rank) {
 }
 
 ff_transport *ff_loopback_create(int world) {
-    loopback *l = calloc(1, sizeof *l);
-    size_t pairs = (size_t)world * (size_t)world;
-    queue *queues = calloc(2 * pairs, sizeof *queues);
-    if (l == NULL || queues == NULL)
-        abort();
+    loopback *l = ff_engine_array(1, sizeof *l);
+    int64_t pairs = (int64_t)world * world;
+    queue *queues = ff_engine_array(2 * pairs, sizeof *queues);
     *l = (loopback){{post, drive, l}, world, queues, queues + pairs};
     return &l->transport;
 }

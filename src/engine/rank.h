@@ -160,6 +160,11 @@ real *ff_rank_gradient(ff_rank *rank, int unit, ff_role role, int set);
 /* The group of an operator; false with a fault when it has other ranks than planned. */
 bool ff_rank_group(ff_rank *rank, const ff_operator *op, ff_exchange *exchange);
 
+/* flight.c: a unit's forward or backward begins, ends; the frame's stream is given back. */
+void ff_flight_enter(ff_rank *rank, const ff_item *item);
+bool ff_flight_leave(ff_rank *rank);
+void ff_flight_drop_stream(ff_rank *rank);
+
 /* operators_ends.c: tokens and targets of the frame's microbatch, folded. */
 void ff_rank_deal(ff_rank *rank);
 

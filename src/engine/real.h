@@ -7,10 +7,10 @@
 
 #ifdef FF_ENGINE_FP64
 typedef double real;
-#define REAL_DIGITS 53
+
 #else
 typedef float real;
-#define REAL_DIGITS 24
+
 #endif
 
 /* Sums over tokens, hidden width and vocabulary are cut into this many chunks (order.h). */

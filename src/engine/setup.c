@@ -102,6 +102,7 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
         {l->schedule > FF_SCHEDULE_INTERLEAVED, FF0702, "its schedule is not run yet",
          "gpipe, 1f1b or interleaved"},
         {l->recipe != FF_RECIPE_FP32, FF0702, "the engine computes in fp32", "recipe=fp32"},
+        {l->tp > FF_CHUNKS, FF0702, "tp is above 8, the eighths that sums are cut into", "tp=8"},
         {splits_kv_heads(m, l->tp), FF0702, "tp does not divide the KV heads",
          "a KV head is not replicated here"},
         {l->sp == 1 && (l->mbs * seq) % l->tp != 0, FF0702,
@@ -121,7 +122,7 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
     return (int)(sizeof all / sizeof *all);
 }
 
-static bool report_refusals(const ff_model *model, const ff_layout *layout, int64_t seq,
+ff_status ff_engine_accepts(const ff_model *model, const ff_layout *layout, int64_t seq,
                             ff_diagnostics *findings) {
     refusal r[32];
     int count = refuse_models(model, r), refused = 0;
@@ -138,7 +139,7 @@ static bool report_refusals(const ff_model *model, const ff_layout *layout, int6
         ff_report(findings, FF0701, FF_NOWHERE, "it has a tensor \"%s\"", unknown);
         refused++;
     }
-    return refused > 0;
+    return refused == 0 ? FF_OK : FF_NO;
 }
 
 /* --- the setup --- */
@@ -156,7 +157,7 @@ ff_status ff_setup_create(const ff_model *model, const ff_layout *layout,
                           const ff_engine_options *options, ff_diagnostics *findings,
                           ff_setup **setup) {
     *setup = NULL;
-    if (report_refusals(model, layout, options->seq, findings))
+    if (ff_engine_accepts(model, layout, options->seq, findings) != FF_OK)
         return FF_NO;
     ff_mesh mesh;
     if (ff_layout_mesh(layout, findings, &mesh) != FF_OK)
@@ -165,9 +166,7 @@ ff_status ff_setup_create(const ff_model *model, const ff_layout *layout,
     ff_program *program = ff_program_create(model, layout, &how, findings);
     if (program == NULL)
         return FF_NO;
-    ff_setup *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        abort();
+    ff_setup *s = ff_engine_array(1, sizeof *s);
     int64_t tokens = options->seq * layout->mbs;
     bool sp = layout->sp == 1 && layout->tp > 1;
     *s = (ff_setup){.model = *model,
@@ -217,8 +216,6 @@ bool ff_engine_exact(const ff_setup *setup, const char **why) {
     *why = "";
     if (!power_of_two(l->tp) || !power_of_two(l->dp) || !power_of_two(l->microbatches))
         *why = "tp, dp and microbatches are not all powers of two";
-    else if (l->tp > FF_CHUNKS)
-        *why = "tp is above 8";
     else if (setup->options.token_parts > 1 && setup->tokens % (FF_CHUNKS * l->mbs) != 0)
         *why = "8 does not divide the sequence";
     for (int i = 0; i < setup->model.kinds && l->tp > 1; i++) {

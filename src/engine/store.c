@@ -106,3 +106,17 @@ const char *ff_store_kind_name(ff_store_kind kind) {
         "working", "communication"};
     return names[kind];
 }
+
+void *ff_engine_array(int64_t count, size_t bytes) {
+    void *array = calloc((size_t)(count > 0 ? count : 1), bytes);
+    if (array == NULL)
+        abort();
+    return array;
+}
+
+void *ff_engine_grow(void *array, int64_t count, size_t bytes) {
+    void *grown = realloc(array, (size_t)count * bytes);
+    if (grown == NULL)
+        abort();
+    return grown;
+}

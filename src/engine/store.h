@@ -10,6 +10,7 @@
 
 #include "engine/real.h"
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum ff_store_kind {
     FF_STORE_WEIGHTS,
@@ -43,5 +44,9 @@ int64_t ff_store_elements(const real *numbers);
  * NULL. */
 const char *ff_store_leak(const ff_store *store);
 void ff_store_free(ff_store *store);
+
+/* Book-keeping that is no tensor: zeroed, freed with free(); a process out of memory ends. */
+void *ff_engine_array(int64_t count, size_t bytes);
+void *ff_engine_grow(void *array, int64_t count, size_t bytes);
 
 #endif

@@ -88,8 +88,8 @@ bool ff_field_get_real(const ff_field *map, const char *name, double least, doub
         return false;
     }
     if (f->real < least || f->real > most) {
-        ff_report(findings, FF0109, f->where, "\"%s\" is %.40s; it must be from %g to %g", f->name,
-                  f->text, least, most);
+        ff_report(findings, FF0109, f->where, "\"%s\" is %.40s; it must be from %.15g to %.15g",
+                  f->name, f->text, least, most);
         return false;
     }
     *value = f->real;

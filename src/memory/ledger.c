@@ -267,13 +267,16 @@ void ff_ledger_stage(const ff_model *model, const ff_layout *layout, int64_t seq
                   running, memory);
 }
 
+int64_t ff_ledger_margin(int64_t capacity_bytes, int64_t margin_bytes) {
+    return margin_bytes > 0 ? margin_bytes
+                            : ff_max(capacity_bytes / 20, INT64_C(3) * 1024 * 1024 * 1024);
+}
+
 ff_verdict ff_ledger_verdict(int64_t peak_bytes, int64_t capacity_bytes, int64_t margin_bytes) {
-    int64_t margin = margin_bytes > 0
-                         ? margin_bytes
-                         : ff_max(capacity_bytes / 20, INT64_C(3) * 1024 * 1024 * 1024);
     if (peak_bytes > capacity_bytes)
         return FF_TOO_BIG;
-    return peak_bytes > capacity_bytes - margin ? FF_TIGHT : FF_FITS;
+    int64_t room_bytes = capacity_bytes - peak_bytes;
+    return room_bytes < ff_ledger_margin(capacity_bytes, margin_bytes) ? FF_TIGHT : FF_FITS;
 }
 
 const char *ff_verdict_name(ff_verdict verdict) {

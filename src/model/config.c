@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MTP_LAYERS = 64 };
+enum { MAX_MTP_LAYERS = 64, MOST_NAMED = 8 };
 #define MAX_PARAMETERS INT64_C(1000000000000000)
 
 bool ff_model_is_shape(const char *argument) {
@@ -63,6 +63,26 @@ static const ff_family *find_family(ff_reading *r) {
     return &ff_family_unknown;
 }
 
+/* False with a finding when the type is known to be something else. Where types nest, one that is a
+ * known family decides: a Llama with an image encoder is planned as that Llama. */
+static bool is_decoder(const ff_reading *r) {
+    const ff_field *maps[] = {r->body, r->outer};
+    if (r->family != &ff_family_unknown)
+        return true;
+    for (int i = 0; i < 2; i++) {
+        const char *type = NULL, *kind = NULL;
+        if (ff_field_get_text(maps[i], "model_type", NULL, &type))
+            kind = ff_family_other_kind(type);
+        if (kind == NULL)
+            continue;
+        ff_report(r->findings, FF0120, ff_field_find(maps[i], "model_type")->where,
+                  "model_type \"%s\" is %s, no decoder-only transformer", type, kind);
+        ff_report_help(r->findings, "only decoder-only transformers are counted and planned");
+        return false;
+    }
+    return true;
+}
+
 /* -- facts beside sizes ---------------------------------------------------------------------- */
 
 static bool is_present(const ff_reading *r, const char *key) {
@@ -102,9 +122,11 @@ static bool read_dropout(const ff_reading *r) {
     return said ? drops : r->family->dropout;
 }
 
+static const char *const activation_keys[] = {"hidden_activation", "hidden_act",
+                                              "activation_function", "activation"};
+enum { ACTIVATION_KEYS = sizeof activation_keys / sizeof *activation_keys };
+
 static ff_activation read_activation(const ff_reading *r) {
-    static const char *const keys[] = {"hidden_activation", "hidden_act", "activation_function",
-                                       "activation"};
     static const struct word {
         const char *part;
         ff_activation activation;
@@ -113,9 +135,9 @@ static ff_activation read_activation(const ff_reading *r) {
                  {"relu", FF_ACTIVATION_RELU},
                  {"silu", FF_ACTIVATION_SILU},
                  {"swi", FF_ACTIVATION_SILU}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (int i = 0; i < ACTIVATION_KEYS; i++) {
         const char *text = NULL;
-        if (!ff_field_get_text(r->body, keys[i], r->findings, &text))
+        if (!ff_field_get_text(r->body, activation_keys[i], r->findings, &text))
             continue;
         for (size_t j = 0; j < sizeof words / sizeof *words; j++)
             if (strstr(text, words[j].part) != NULL)
@@ -141,6 +163,48 @@ static void set_facts(ff_reading *r) {
     m->kind[0].mlp.bias = ff_reading_flag(r, f->mlp_bias);
 }
 
+/* True for an activation that published models use in an MLP without a gate. A gated GELU has words
+ * of its own: geglu, and gelu_pytorch_tanh in Gemma. */
+static bool suggests_plain_mlp(const ff_reading *r) {
+    static const char *const plain[] = {"relu",     "relu2",     "gelu",
+                                        "gelu_new", "gelu_fast", "quick_gelu"};
+    const char *text = NULL;
+    for (int i = 0; i < ACTIVATION_KEYS && text == NULL; i++)
+        ff_field_get_text(r->body, activation_keys[i], NULL, &text);
+    for (size_t i = 0; text != NULL && i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(text, plain[i]) == 0)
+            return true;
+    return false;
+}
+
+/* True when the field has to do with experts or state spaces and nothing here reads it: without a
+ * number of experts none of their keys is read. */
+static bool is_left_out(const ff_field *f, bool has_experts) {
+    static const char *const hybrids[] = {"hybrid_override_pattern", "ssm_cfg", "mamba_d_state"};
+    for (size_t i = 0; i < sizeof hybrids / sizeof *hybrids; i++)
+        if (strcmp(f->name, hybrids[i]) == 0)
+            return true;
+    return f->kind != FF_FIELD_NULL && strstr(f->name, "expert") != NULL &&
+           !(has_experts && ff_family_knows_key(f->name));
+}
+
+/* The count leaves out what these fields mean, so it must not be trusted silently. */
+static void name_left_out(const ff_reading *r, ff_text *list) {
+    int64_t experts = 0;
+    int named = 0;
+    bool has_experts = ff_reading_size(r, FF_ROLE_EXPERTS, &experts);
+    for (const ff_field *f = r->body->first; f != NULL; f = f->next) {
+        if (!is_left_out(f, has_experts))
+            continue;
+        if (named == MOST_NAMED) {
+            ff_text_append(list, ", ...");
+            return;
+        }
+        ff_text_printf(list, "%s\"%.60s\"", named++ == 0 ? "; not read, so not counted: " : ", ",
+                       f->name);
+    }
+}
+
 /* An architecture nobody described: Llama's, but for what its fields say. */
 static void assume_unknown(ff_reading *r) {
     static const char *const layer_norm_keys[] = {"layer_norm_eps", "layer_norm_epsilon",
@@ -151,7 +215,8 @@ static void assume_unknown(ff_reading *r) {
     m->norm_bias = !rms && any_present(r, layer_norm_keys);
     if (!rms)
         ff_text_append(&assumed, m->norm_bias ? "LayerNorm with biases, " : "RMSNorm, ");
-    ff_text_append(&assumed, "rotary positions, gated MLP");
+    m->kind[0].mlp.gated = !suggests_plain_mlp(r);
+    ff_text_printf(&assumed, "rotary positions, %s MLP", m->kind[0].mlp.gated ? "gated" : "plain");
     if (r->kv_heads == r->heads && !is_present(r, "num_key_value_heads"))
         ff_text_append(&assumed, ", a KV head for each head");
     if (!is_present(r, "attention_bias") || !is_present(r, "mlp_bias"))
@@ -161,6 +226,7 @@ static void assume_unknown(ff_reading *r) {
     if (is_present(r, "sliding_window") && !is_present(r, "layer_types"))
         ff_text_append(&assumed, ", full attention in every layer");
     ff_text_append(&assumed, ", no norm on queries and keys");
+    name_left_out(r, &assumed);
     const ff_field *type = ff_field_find(r->body, "model_type");
     if (type == NULL)
         ff_report(r->findings, FF0121, r->body->where, "no \"model_type\"; assumed: %s",
@@ -294,6 +360,8 @@ static void check_size(const ff_reading *r) {
 
 static void read_model(ff_reading *r) {
     r->family = find_family(r);
+    if (!is_decoder(r))
+        return;
     read_sizes(r);
     set_facts(r);
     if (r->family == &ff_family_unknown)

@@ -309,6 +309,36 @@ const ff_family ff_family_unknown = {
     .experts_optional = true,
 };
 
+/* Types whose fields could pass for a decoder's, so that they would be counted and planned wrongly.
+ */
+static const struct other_kind {
+    const char *type, *kind;
+} other_kinds[] = {
+    {"t5", "an encoder-decoder"},
+    {"mt5", "an encoder-decoder"},
+    {"umt5", "an encoder-decoder"},
+    {"bart", "an encoder-decoder"},
+    {"mbart", "an encoder-decoder"},
+    {"whisper", "an encoder-decoder"},
+    {"bert", "an encoder"},
+    {"distilbert", "an encoder"},
+    {"roberta", "an encoder"},
+    {"xlm-roberta", "an encoder"},
+    {"vit", "an image encoder"},
+    {"clip", "a pair of encoders"},
+    {"mamba", "a state-space model"},
+    {"mamba2", "a state-space model"},
+    {"falcon_mamba", "a state-space model"},
+    {"rwkv", "a recurrent network"},
+};
+
+const char *ff_family_other_kind(const char *model_type) {
+    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
+        if (strcmp(other_kinds[i].type, model_type) == 0)
+            return other_kinds[i].kind;
+    return NULL;
+}
+
 const ff_family *ff_family_find(const char *model_type) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (const char *const *type = families[i].types; *type != NULL; type++)

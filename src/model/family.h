@@ -120,6 +120,8 @@ struct ff_reading {
 /* The row of a model_type, NULL when unknown; the row for unknown ones. */
 const ff_family *ff_family_find(const char *model_type);
 extern const ff_family ff_family_unknown;
+/* What a model_type is that is no decoder-only transformer ("an encoder"); NULL for any other. */
+const char *ff_family_other_kind(const char *model_type);
 /* The n-th key that the reading of configs knows, NULL past the end. */
 const char *ff_family_known_key(int n);
 bool ff_family_knows_key(const char *name);

@@ -209,7 +209,7 @@ static void read_moe(const ff_reading *r, ff_moe *moe) {
         moe->expert_width = r->ffn;
     if (moe->expert_width == 0)
         ff_reading_need(r, FF_ROLE_EXPERT_FFN, &moe->expert_width);
-    moe->gated = !f->plain_mlp;
+    moe->gated = r->model->kind[0].mlp.gated;
     moe->bias = f->expert_bias;
     moe->router_bias = f->router_bias;
     read_shared(r, moe);

@@ -60,6 +60,19 @@ static ff_diagnostics *findings_about(const ff_reading *r, const ff_field *f) {
     return f != NULL && ff_reading_is_reported(r, f->where) ? NULL : r->findings;
 }
 
+/* In a family that is not known the field may well be there under another name; a slip of the pen,
+ * which has its help already, is the nearer reason. */
+static void explain_unknown_type(const ff_reading *r) {
+    int count = ff_diagnostics_count(r->findings);
+    if (r->family != &ff_family_unknown || ff_diagnostics_at(r->findings, count - 1)->help != NULL)
+        return;
+    const char *rest = "so fields are looked for under their usual names only";
+    if (find_value(r->body, "model_type") == NULL)
+        ff_report_help(r->findings, "no \"model_type\" is given, %s", rest);
+    else
+        ff_report_help(r->findings, "model_type \"%s\" is not known, %s", r->model->family, rest);
+}
+
 /* A key that is near to the missing one but has a meaning of its own is no misspelling of it
  * (qk_rope_head_dim for qk_nope_head_dim). */
 static void report_missing(const ff_reading *r, const char *key) {
@@ -69,6 +82,7 @@ static void report_missing(const ff_reading *r, const char *key) {
         ff_report(r->findings, FF0110, r->body->where, "\"%s\" is needed, but missing", key);
     else
         ff_field_report_missing(r->body, key, r->findings);
+    explain_unknown_type(r);
 }
 
 bool ff_reading_size(const ff_reading *r, ff_role role, int64_t *value) {

@@ -43,9 +43,9 @@ static const struct {
     const char *heading, *path;
     int keep;
 } categories[] = {
-    {"weights", "weights_bytes", 5},          {"gradients", "gradients_bytes", 4},
-    {"optimizer", "optimizer_bytes", 6},      {"activations", "activations_bytes", 7},
-    {"buffers", "buffers_bytes", 2},          {"runtime", "runtime_bytes", 1},
+    {"weights", "weights_bytes", 5},          {"grads", "gradients_bytes", 4},
+    {"optim", "optimizer_bytes", 6},      {"acts", "activations_bytes", 7},
+    {"buffers", "buffers_bytes", 2},          {"runtime", "runtime_bytes", 3},
     {"total", "total_bytes", FF_KEEP_ALWAYS},
 };
 enum { CATEGORIES = sizeof categories / sizeof categories[0] };

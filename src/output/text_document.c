@@ -112,7 +112,7 @@ static void print_table(ff_text *out, const ff_fact *record, int indent, const f
     int dropped = ff_table_print(table, out);
     if (dropped > 0) {
         ff_text_repeat(out, ' ', indent);
-        ff_text_printf(out, "(%d column%s left out: too narrow; -o csv has all)\n", dropped,
+        ff_text_printf(out, "(%d column%s left out: too narrow; -o json has all)\n", dropped,
                        dropped == 1 ? "" : "s");
     }
     ff_table_free(table);

@@ -122,6 +122,8 @@ static void print_against(ff_text *out, const ff_fact *root, const ff_look *look
     } else {
         append_difference(&text, ff_fact_real(root, "against.total_s"), in_ms);
         ff_text_append(&text, in_ms ? " ms a step" : " s a step");
+        if (ff_fact_boolean(root, "against.batches_differ"))
+            ff_text_append(&text, " of the first's batch");
     }
     const char *separator = ": ";
     for (const ff_fact *t = terms == NULL ? NULL : terms->first; t != NULL; t = t->next) {

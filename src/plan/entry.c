@@ -31,7 +31,8 @@ void ff_inputs_of_job(const ff_job *job, ff_facts *facts) {
     ff_facts_add_text(facts, "recipe", "%s",
                       ff_recipe_name(job->recipe_given ? job->recipe : FF_RECIPE_BF16_MEGATRON));
     ff_facts_add_real(facts, "imbalance", job->imbalance);
-    ff_facts_add_integer(facts, "margin_bytes", job->margin_bytes);
+    ff_facts_add_integer(facts, "margin_bytes",
+                         ff_ledger_margin(job->cluster.device.memory_bytes, job->margin_bytes));
     ff_facts_close(facts);
 }
 

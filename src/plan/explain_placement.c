@@ -33,12 +33,12 @@ static void draw_node(const ff_explained *e, const ff_mesh *mesh, int64_t node, 
     int width = snprintf(NULL, 0, "%lld", (long long)(mesh->world - 1));
     ff_text_printf(text, "node %-4lld ", (long long)node);
     for (int64_t rank = first; rank < first + per_node; rank++) {
-        bool opens = rank == first || ff_mesh_coordinate(mesh, rank, FF_AXIS_TP) == 0;
-        ff_text_printf(text, "%s%*lld",
-                       opens && rank > first ? "]["
-                       : opens               ? "["
-                                             : " ",
-                       width, (long long)rank);
+        bool opens = ff_mesh_coordinate(mesh, rank, FF_AXIS_TP) == 0;
+        if (rank == first)
+            ff_text_append(text, "[");
+        else
+            ff_text_append(text, !opens ? " " : e->layout.tp > 1 ? "][" : "|");
+        ff_text_printf(text, "%*lld", width, (long long)rank);
     }
     ff_text_append(text, "] ");
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
@@ -58,8 +58,8 @@ static void draw(const ff_explained *e, const ff_mesh *mesh, ff_facts *facts) {
         ff_text_printf(&text, "... and %lld nodes more\n", (long long)(nodes - MOST_NODES));
     ff_document_draw(facts, ff_text_bytes(&text));
     ff_text_free(&text);
-    ff_document_say(facts,
-                    "Numbers are ranks, one a device; brackets hold the ranks of one TP group.");
+    ff_document_say(facts, "Numbers are ranks, one a device%s",
+                    e->layout.tp > 1 ? "; brackets hold the ranks of one TP group." : ".");
 }
 
 static void member_list(const ff_mesh *mesh, ff_axes axes, ff_arena *arena, ff_text *text) {

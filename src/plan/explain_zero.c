@@ -85,8 +85,9 @@ void ff_explain_zero(const ff_explained *e, ff_facts *facts) {
                     (long long)e->layout.edp);
     rows(e, true, facts);
     ff_document_say(facts,
-                    "Stage 1 sends the bytes of stage 0 and saves most of the memory; stage 2 "
-                    "reduces in every microbatch; stage 3 gathers every layer twice in each.");
+                    "ZeRO-1 splits the all-reduce of ZeRO-0 into its halves and saves most of the "
+                    "memory; ZeRO-2 reduces in every microbatch; ZeRO-3 gathers every layer "
+                    "twice in each.");
     ff_document_close(facts);
 }
 
@@ -120,7 +121,7 @@ void ff_explain_zero3_pp(const ff_explained *e, ff_facts *facts) {
                     (long long)variant.layout.pp, m, 2 * m, m);
     ff_document_say(
         facts, "Weights that stay resident are gathered once, and full gradients are reduced "
-               "once: the bytes of ZeRO-1, and its memory too. The stage already divides "
+               "once: the bytes of ZeRO-1, and its memory with a shard more. The stage already divides "
                "weights by pp; what is left to shard is the optimizer state, which ZeRO-1 does.");
     rows(&with, true, facts);
     ff_document_close(facts);

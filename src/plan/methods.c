@@ -27,6 +27,7 @@ static bool use_zero2(const ff_explained *e, ff_layout *v) {
 }
 
 static bool use_zero3(const ff_explained *e, ff_layout *v) {
+    v->zero3_weights = FF_ZERO3_STREAM;
     return use_zero(e, v, 3);
 }
 
@@ -88,20 +89,22 @@ const ff_method ff_methods[] = {
      use_dp},
     {"zero", "ZeRO-1", "the optimizer state, over the data-parallel ranks",
      "12 of 16 to 18 bytes a parameter, divided by dp * cp",
-     "reduce-scatter of gradients, then all-gather of the updated weights: the bytes of DP",
+     "reduce-scatter of gradients, then all-gather of the updated weights: the calls of an "
+     "all-reduce, each half in its own width",
      "a rank updates its shard alone, so it needs that shard's summed gradient; all need the "
      "result",
      "reduce-scatter overlapped with backward, all-gather with the next forward",
      "outermost, over the network", "the gather after the update, where the stack does not hide it",
      0, FF_EXPOSED_DP, true, use_zero1},
-    {"zero", "ZeRO-2", "optimizer state and gradients", "14 of 16 bytes a parameter",
+    {"zero", "ZeRO-2", "optimizer state and gradients",
+     "all but the 2 bytes of weights a parameter, divided by dp * cp",
      "reduce-scatter of gradients in every microbatch, all-gather of weights once",
      "full gradients never accumulate, so each microbatch is reduced at once",
      "overlapped with each microbatch's backward",
      "outermost; with many microbatches it wants a faster network than ZeRO-1",
      "microbatches: (m+1) times the weights instead of 2", 0, FF_EXPOSED_DP, true, use_zero2},
     {"zero", "ZeRO-3", "optimizer state, gradients and weights",
-     "all 16 bytes a parameter, divided by dp * cp; a gathered layer or two remain",
+     "all bytes of a parameter, divided by dp * cp; a gathered layer or two remain",
      "all-gather of each layer's weights before its forward and again before its backward, "
      "reduce-scatter of its gradients",
      "a layer cannot run on a shard of its weights; after use they are freed",
@@ -236,10 +239,12 @@ void ff_method_items(const ff_explained *e, const ff_method *method, const ff_va
                      ff_format_integer(calls, count, sizeof count),
                      ff_format_number("sent", sent_bytes, sent, sizeof sent),
                      ff_reach_words(e, ff_method_reach(method, &reaches), link, sizeof link));
-    ff_document_item(facts, "needs", "%s a device to stay %s",
+    ff_document_item(facts, "needs", "%s a device %s",
                      ff_format_number("Bps", ff_method_needs_Bps(method, variant, sent_bytes),
                                       needs, sizeof needs),
-                     method->hides ? "behind the work that hides it" : "under 10% of the step");
+                     method->hides
+                         ? "to stay behind the work that hides it"
+                         : "to take a tenth of the step's other time, if nothing is hidden");
     ff_document_item(facts, "belongs", "%s", method->belongs);
     ff_document_item(facts, "bottleneck", "%s", method->bottleneck);
 }

@@ -184,6 +184,8 @@ static void against_facts(const view *first, const view *second, ff_facts *facts
     ff_facts_add_text(facts, "second", "%s", second->text);
     ff_facts_add_real(facts, "total_s",
                       first->estimate.time.step_s - scale * second->estimate.time.step_s);
+    ff_facts_add_boolean(facts, "batches_differ",
+                         first->estimate.batch_tokens != second->estimate.batch_tokens);
     ff_facts_open_list(facts, "terms");
     for (int i = 0; i < TERMS; i++) {
         ff_facts_open_record(facts, NULL);

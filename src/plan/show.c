@@ -1,10 +1,10 @@
 /* `show`: what the presets hold, and one thing of them. */
 #include "base/diagnose.h"
 #include "base/fact.h"
-#include "cost/cost.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cluster/describe.h"
+#include "cost/cost.h"
 #include "cost/profile.h"
 #include "plan/entry.h"
 #include "presets/presets.h"
@@ -95,7 +95,9 @@ static void cluster_rows(ff_facts *facts) {
         ff_facts_add_text(facts, "id", "%s", c->name);
         ff_facts_add_text(facts, "device", "%s", cluster.device.id);
         ff_facts_add_integer(facts, "per_node", cluster.devices_per_node);
-        ff_facts_add_integer(facts, "domain", cluster.device.domain_devices);
+        bool joins_nodes = cluster.device.domain_devices > cluster.device.node_devices;
+        ff_facts_add_integer(facts, "domain",
+                             joins_nodes ? cluster.device.domain_devices : cluster.domain_devices);
         ff_facts_add_real(facts, "link_Bps", cluster.tier[FF_TIER_DOMAIN].Bps);
         ff_facts_add_real(facts, "network_Bps", cluster.tier[FF_TIER_NETWORK].Bps);
         ff_facts_close(facts);
@@ -305,7 +307,8 @@ static void device_section(const ff_device *d, ff_facts *facts) {
                      d->link_switch ? ", any peer at full rate" : ", a mesh: one link a peer");
 }
 
-static void curve_item(ff_facts *facts, const char *label, ff_basis_kind basis, const char *source) {
+static void curve_item(ff_facts *facts, const char *label, ff_basis_kind basis,
+                       const char *source) {
     if (basis == FF_FITTED_DEVICE)
         ff_document_item(facts, label, "fitted to measurements of %s", source);
     else if (basis == FF_FITTED_GENERATION)

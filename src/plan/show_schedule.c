@@ -46,6 +46,7 @@ static void stage_table(const ff_schedule_shape *shape, ff_facts *facts) {
     static const ff_column columns[] = {{"stage", "stage"},
                                         {"warmup", "warm-up forwards"},
                                         {"in_flight", "in flight (chunks)"},
+                                        {"in_flight_weight", "until W"},
                                         {"sends", "messages sent"},
                                         {NULL, NULL}};
     ff_document_table(facts, columns);
@@ -54,6 +55,7 @@ static void stage_table(const ff_schedule_shape *shape, ff_facts *facts) {
         ff_facts_add_integer(facts, "stage", stage);
         ff_facts_add_integer(facts, "warmup", ff_schedule_warmup(shape, stage));
         ff_facts_add_integer(facts, "in_flight", ff_schedule_in_flight(shape, stage));
+        ff_facts_add_integer(facts, "in_flight_weight", ff_schedule_in_flight_weight(shape, stage));
         ff_facts_add_integer(facts, "sends", ff_schedule_sends(shape, stage));
         ff_facts_close(facts);
     }
@@ -68,9 +70,20 @@ void ff_schedule_section(const ff_schedule_shape *shape, int columns, ff_facts *
         free(drawing);
         ff_schedule_free(schedule);
     }
-    ff_document_item(
-        facts, "bubble", "%.1f%% over the ideal: (pp %d - 1) / (vpp %d x %d microbatches)",
-        100 * ff_schedule_bubble_ratio(shape), shape->stages, shape->chunks, shape->microbatches);
+    double percent = 100 * ff_schedule_bubble_ratio(shape);
+    if (ff_schedule_splits(shape))
+        ff_document_item(facts, "bubble",
+                         "%.1f%% over the ideal, where forward, input gradient and weight gradient "
+                         "take equally long and all stages wait for the last (%.1f%% with 1f1b)",
+                         percent, 100.0 * (shape->stages - 1) / shape->microbatches);
+    else
+        ff_document_item(facts, "bubble",
+                         "%.1f%% over the ideal: (pp %d - 1) / (vpp %d x %d microbatches)", percent,
+                         shape->stages, shape->chunks, shape->microbatches);
+    if (ff_schedule_copies(shape) > 1)
+        ff_document_item(facts, "weights",
+                         "every stage holds two copies' worth: one position of "
+                         "the model for each direction");
     stage_table(shape, facts);
 }
 

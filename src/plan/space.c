@@ -150,6 +150,24 @@ static int64_t domain_group(const ff_space *space, const ff_layout *layout) {
     return inside > 1 && inside < ranks && ranks % inside == 0 ? inside : 0;
 }
 
+static bool has_choice(const values *v, int32_t value) {
+    for (int i = 0; i < v->count; i++)
+        if (v->value[i] == value)
+            return true;
+    return false;
+}
+
+/* Resident weights send what ZeRO-1 sends and hold a shard more, so they are walked only when they
+ * are asked for, or when ZeRO-1 is not there. */
+static bool walks_resident(const ff_space *space, const values *stages) {
+    if (space->choices[FF_DIM_WEIGHTS] > 0 || !has_choice(stages, 1))
+        return true;
+    for (int i = 0; i < space->conditions; i++)
+        if (space->condition[i].dimension == FF_DIM_WEIGHTS)
+            return true;
+    return false;
+}
+
 /* With dp*cp of 1 all stages are one: the default, or another when the user bars it. */
 static void fill_forms(const ff_space *space, const ff_layout *layout, zero_forms *forms) {
     values stages;
@@ -168,6 +186,8 @@ static void fill_forms(const ff_space *space, const ff_layout *layout, zero_form
         int zero = stages.value[i];
         for (int other = 0; other < (zero == 3 ? 2 : 1); other++) {
             int weights = other ? !usual : usual;
+            if (zero == 3 && weights == FF_ZERO3_RESIDENT && !walks_resident(space, &stages))
+                continue;
             add_form(space, zero, weights, 0, forms);
             if (group > 0 && zero > 0)
                 add_form(space, zero, weights, group, forms);

@@ -31,7 +31,7 @@ static void zero3_streams_say(const ff_rule_case *c, ff_place where, ff_diagnost
     ff_report(findings, FF0251, where,
               "ZeRO-3 with pp %lld: %lld gathers and %lld reductions of each layer a step",
               (long long)c->layout->pp, (long long)(2 * m), (long long)m);
-    ff_report_help(findings, "zero=1, or zero3_weights=resident (1 gather and 1 reduction)");
+    ff_report_help(findings, "zero=1 (1 reduction and 1 gather)");
 }
 
 static bool cp_short(const ff_rule_case *c) {
@@ -218,6 +218,48 @@ static void much_padding_say(const ff_rule_case *c, ff_place where, ff_diagnosti
               (long long)c->model->vocab, (long long)padded_rows(c));
 }
 
+/* The link over which the shards of a layer's weights are gathered. */
+static double gather_Bps(const ff_rule_case *c) {
+    const ff_layout *l = c->layout;
+    int64_t shards = l->zero_group > 0 ? l->zero_group : ff_mul(l->dp, l->cp);
+    bool inside = ff_mul(shards, l->tp) <= c->cluster->domain_devices;
+    return c->cluster->tier[inside ? FF_TIER_DOMAIN : FF_TIER_NETWORK].Bps;
+}
+
+static int64_t covering_tokens(const ff_rule_case *c) {
+    const ff_device *device = &c->cluster->device;
+    double flops = device->bf16_flops > 0 ? device->bf16_flops : device->fp16_flops;
+    return (int64_t)(flops / gather_Bps(c));
+}
+
+static int64_t microbatch_tokens(const ff_rule_case *c) {
+    return ff_mul(c->layout->mbs, c->seq) / c->layout->cp;
+}
+
+static bool waits_for_weights(const ff_rule_case *c) {
+    const ff_layout *l = c->layout;
+    return c->cluster != NULL && c->seq > 0 && l->zero == 3 &&
+           l->zero3_weights == FF_ZERO3_STREAM && ff_mul(l->dp, l->cp) > 1 &&
+           microbatch_tokens(c) < covering_tokens(c) / 4;
+}
+
+static void waits_for_weights_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findings) {
+    ff_report(findings, FF0267, where,
+              "%lld tokens a microbatch; over %.0f GB/s gathers hide from about %lld on",
+              (long long)microbatch_tokens(c), gather_Bps(c) / 1e9, (long long)covering_tokens(c));
+    ff_report_help(findings, "a larger mbs, zero=1, or zero_group inside the domain");
+}
+
+static bool no_batch(const ff_rule_case *c) {
+    return c->gbs_sequences == 0 && c->layout->microbatches == 1;
+}
+
+static void no_batch_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findings) {
+    ff_report(findings, FF0268, where, "one microbatch is assumed: %lld sequences a step",
+              (long long)ff_layout_batch_sequences(c->layout));
+    ff_report_help(findings, "--gbs 4M, or microbatches=N");
+}
+
 const ff_rule ff_rules_advice[] = {
     {FF0250, "tp", tp_crosses, tp_crosses_say, FF_NO_REMEDY},
     {FF0251, "zero", zero3_streams, zero3_streams_say, FF_NO_REMEDY},
@@ -235,5 +277,7 @@ const ff_rule ff_rules_advice[] = {
     {FF0264, NULL, long_sequence, long_sequence_say, FF_NO_REMEDY},
     {FF0265, "ep", few_rows, few_rows_say, FF_NO_REMEDY},
     {FF0266, "tp", much_padding, much_padding_say, FF_NO_REMEDY},
+    {FF0267, "zero", waits_for_weights, waits_for_weights_say, FF_NO_REMEDY},
+    {FF0268, NULL, no_batch, no_batch_say, FF_NO_REMEDY},
     {0},
 };

@@ -1,5 +1,5 @@
-/* A step at schedule level, for ranking candidates: chunk times from the blocks, run over the lists
- * in whole picoseconds; the rest is the estimator's closed form. */
+/* A step at schedule level, for ranking candidates: chunk times from the blocks, run over the
+ * schedule's lists (in seconds: nothing is counted here); the rest is the estimator's closed form. */
 #include "simulate/internal.h"
 
 #include "schedule/span.h"

@@ -33,7 +33,7 @@ typedef struct builder {
     /* the stage and action being read */
     ff_stage_steps *stage;
     int64_t stage_index, units, units_before;
-    int64_t gathers; /* of updated weights, on the stage */
+    bool waits_for_weights; /* updated ones are gathered under the first forwards */
     ff_chunk_content content;
     ff_steps *steps; /* NULL: known already */
     ff_steps raw;
@@ -185,13 +185,13 @@ static int64_t unit_of(const builder *b, const list_cost *list, int layer) {
 static void wait_for_weights(builder *b, const list_cost *list, int layer) {
     int64_t unit = b->units_before + unit_of(b, list, layer) + 1;
     bool first = (ff_template_place(&b->shape, b->action) & 1) != 0;
-    if (b->action->kind != FF_ACTION_FORWARD || !first || b->gathers == 0 || unit <= b->unit)
+    if (b->action->kind != FF_ACTION_FORWARD || !first || !b->waits_for_weights || unit <= b->unit)
         return;
     b->unit = unit;
     append(b, &b->raw,
            &(ff_step){.kind = FF_STEP_WAIT_WEIGHTS,
                       .link = -1,
-                      .tag = (int32_t)ff_ceil_div(unit * b->gathers, b->units)});
+                      .tag = (int32_t)unit}); /* see settle_waits */
 }
 
 static void add_operator(builder *b, const ff_operator *op, int layer) {
@@ -382,13 +382,18 @@ static void visit(void *context, const ff_event *event) {
     }
 }
 
-static void count_gather(void *context, const ff_event *event) {
-    builder *b = context;
-    b->gathers +=
-        event->action == NULL && event->op != NULL && event->op->timing == FF_TIMING_BEHIND_LAYERS;
+/* The waits say how many units come by; what gathers that are was not known when they were made. */
+static void settle_waits(const builder *b, ff_stage_steps *steps) {
+    int64_t slots = b->in->layout->vpp * FF_TEMPLATE_KINDS * FF_TEMPLATE_PLACES;
+    for (int64_t i = 0; i < slots; i++) {
+        ff_steps *of = steps->of[i];
+        for (int64_t j = 0; of != NULL && j < of->count; j++)
+            if (of->step[j].kind == FF_STEP_WAIT_WEIGHTS)
+                of->step[j].tag =
+                    (int32_t)ff_ceil_div(of->step[j].tag * steps->gathers.count, b->units);
+    }
 }
 
-/* How many gathers of updated weights there are must be known before the first forward is read. */
 static void read_stage(builder *b, int64_t stage, ff_stage_steps *steps) {
     const ff_layout *layout = b->in->layout;
     *steps = (ff_stage_steps){0};
@@ -396,17 +401,15 @@ static void read_stage(builder *b, int64_t stage, ff_stage_steps *steps) {
         FF_ARENA_ARRAY(b->arena, layout->vpp * FF_TEMPLATE_KINDS * FF_TEMPLATE_PLACES, ff_steps *);
     b->stage = steps;
     b->stage_index = stage;
-    b->gathers = b->units = 0;
+    b->units = 0;
     b->block = NULL;
     for (int64_t chunk = 0; chunk < layout->vpp; chunk++) {
         ff_program_chunk(b->in->cost->model, layout, stage, chunk, &b->content);
         b->units += units_in(&b->content);
     }
-    bool late_gathers = layout->zero == 1 || layout->zero == 2;
-    if (late_gathers && ff_overlaps_gathers(b->in->cost))
-        ff_program_walk(b->program, stage, count_gather, b);
     ff_program_walk(b->program, stage, visit, b);
     close_action(b);
+    settle_waits(b, steps);
     ff_sync_time sync;
     ff_sync_time_of(b->in->cost, layout, b->in->reaches,
                     ff_program_stage_params(b->in->cost->model, layout, stage),
@@ -444,6 +447,8 @@ bool ff_steps_make(const ff_simulation_inputs *inputs, ff_arena *arena, ff_stage
     b->program = program;
     b->shape = ff_schedule_shape_of(&short_layout);
     b->split = ff_schedule_splits(&shape);
+    int zero = inputs->layout->zero;
+    b->waits_for_weights = (zero == 1 || zero == 2) && ff_overlaps_gathers(inputs->cost);
     add_lists(b);
     for (int64_t stage = 0; stage < inputs->layout->pp; stage++)
         read_stage(b, stage, &stages[stage]);

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "presets/presets.h"
+#include "validate/calibrate.h"
 #include "validate/report.h"
 #include "validate/score.h"
 #include <stdlib.h>
@@ -136,4 +137,25 @@ ff_status ff_validation_run(ff_validation *v, const ff_validate_options *options
     score_groups(v, all, count, options->by, &report);
     ff_validation_facts(v->arena, &report, facts);
     return scored > 0 ? FF_OK : FF_NO;
+}
+
+ff_status ff_validation_calibrate(ff_validation *v, const ff_profile *start,
+                                  ff_diagnostics *findings, ff_facts *facts, char **profile_text) {
+    ff_row **rows = FF_ARENA_ARRAY(v->arena, v->count, ff_row *);
+    int count = 0;
+    for (int i = 0; i < v->count; i++) {
+        if (ff_row_is(&v->rows[i], FF_ROW_quality, "suspect"))
+            continue;
+        ff_row_assume(v->library.rules, &v->rows[i]);
+        rows[count++] = &v->rows[i];
+    }
+    ff_profile end;
+    ff_status status = ff_calibrate(v->arena, &v->library, rows, count, start, facts, &end);
+    ff_text text = {0};
+    if (status == FF_OK)
+        ff_profile_write(&end, &text);
+    else
+        ff_report(findings, FF0605, FF_NOWHERE, "none of %d rows can be scored", count);
+    *profile_text = text.bytes;
+    return status;
 }

@@ -29,9 +29,7 @@ static void copy_shards(const ff_rank *rank, const ff_chunk *chunk, ff_compared 
 /* Weights that every rank holds in full are taken as this rank has them. */
 real *ff_assemble_chunk(const ff_loop *set, const ff_rank *rank, int64_t chunk, ff_compared what) {
     const ff_chunk *own = &rank->chunk[chunk];
-    real *all = calloc((size_t)own->elements, sizeof *all);
-    if (all == NULL)
-        abort();
+    real *all = ff_engine_array(own->elements, sizeof *all);
     if (what == FF_COMPARE_WEIGHTS && rank->zero < 3) {
         memcpy(all, own->weights, (size_t)own->elements * sizeof *all);
         return all;

@@ -23,9 +23,7 @@ static ff_traffic *row_of(ff_counted *c, const ff_traffic *like) {
     }
     if (c->rows == c->room) {
         c->room = 2 * c->room + 64;
-        c->row = realloc(c->row, (size_t)c->room * sizeof *c->row);
-        if (c->row == NULL)
-            abort();
+        c->row = ff_engine_grow(c->row, c->room, sizeof *c->row);
     }
     c->row[c->rows] = (ff_traffic){.collective = like->collective,
                                    .group = like->group,

@@ -75,7 +75,7 @@ static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostic
     if (status != FF_OK)
         return status;
     t->exact = ff_engine_exact(t->setup, &t->why);
-    t->bound = 64 * pow(1.03, job->model->layers + 1) * ldexp(1, -REAL_DIGITS);
+    t->bound = sizeof(real) == 8 ? 1e-11 : 64 * pow(1.03, job->model->layers + 1) * 0x1p-24;
     t->loop = ff_loop_create(t->setup, job->shuffle);
     t->single = ff_loop_create(t->single_setup, 0);
     return FF_OK;
@@ -251,6 +251,7 @@ static void likeness_facts(const twins *adam, const twins *sgd, ff_facts *facts)
 
 static void open_facts(const ff_verify_job *job, const twins *t, ff_facts *facts) {
     char text[FF_LAYOUT_TEXT_BYTES];
+    ff_facts_add_text(facts, "schema", "fivefold/verify/1");
     ff_facts_add_text(facts, "model", "%s", job->model->name);
     ff_facts_add_text(facts, "layout", "%s",
                       ff_layout_print(job->layout, FF_LAYOUT_SHORT, text, sizeof text));

@@ -15,3 +15,12 @@ foreach(set base avx2 avx512)
   set_source_files_properties(src/engine/rows_${set}.c PROPERTIES COMPILE_OPTIONS
                               "${row_flags};${${set}_flags}")
 endforeach()
+
+# The engine in fp64, for tests that hold it against finite differences and tight bounds. Its objects
+# come first, so the library's fp32 engine is not linked.
+if(FF_TESTS)
+  file(GLOB engine_sources CONFIGURE_DEPENDS src/engine/*.c src/verify/*.c)
+  add_library(engine64 OBJECT ${engine_sources})
+  target_compile_definitions(engine64 PUBLIC FF_ENGINE_FP64)
+  target_link_libraries(engine64 PUBLIC ff_flags ff_instrument)
+endif()

@@ -1,0 +1,345 @@
+/* See local.h. */
+#include "cli/local.h"
+
+#include "base/diagnose.h"
+#include "engine/random.h"
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RING_BYTES = 1 << 17, WATCH_US = 2000, PATIENT_TURNS = 200 };
+
+/* One writer moves `written`, one reader `read`; both only grow. */
+typedef struct ring {
+    _Atomic uint64_t written __attribute__((aligned(64)));
+    _Atomic uint64_t read __attribute__((aligned(64)));
+    char data[RING_BYTES] __attribute__((aligned(64)));
+} ring;
+
+struct ff_local {
+    const ff_setup *setup;
+    int world;
+    int64_t steps;
+    size_t bytes;
+    ring *rings;             /* [from * world + to] */
+    ff_local_report *report; /* [rank] */
+    real *losses;            /* [step][sequence of microbatches in canonical order] */
+    int64_t losses_a_step;
+    pid_t *process;
+};
+
+/* --- the transport of one rank, after the fork --- */
+
+typedef struct queue {
+    ff_message *first, *last;
+} queue;
+
+typedef struct wires {
+    ff_transport transport;
+    ff_local *local;
+    int rank;
+    queue *sends, *receives; /* [peer] */
+    int pending;
+} wires;
+
+static void push(queue *q, ff_message *m) {
+    m->next = NULL;
+    *(q->first == NULL ? &q->first : &q->last->next) = m;
+    q->last = m;
+}
+
+static void post(ff_transport *transport, ff_message *m) {
+    wires *w = transport->state;
+    m->done = m->faulty = false;
+    m->moved = -(int64_t)sizeof m->bytes; /* the length goes first */
+    w->pending++;
+    push(m->sends ? &w->sends[m->to] : &w->receives[m->from], m);
+}
+
+static void copy_in(ring *r, uint64_t at, const char *from, size_t bytes) {
+    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
+    first = first < bytes ? first : bytes;
+    memcpy(r->data + begin, from, first);
+    memcpy(r->data, from + first, bytes - first);
+}
+
+static void copy_out(const ring *r, uint64_t at, char *to, size_t bytes) {
+    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
+    first = first < bytes ? first : bytes;
+    memcpy(to, r->data + begin, first);
+    memcpy(to + first, r->data, bytes - first);
+}
+
+/* True when the message has left. */
+static bool write_some(ring *r, ff_message *m) {
+    uint64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
+    uint64_t room = RING_BYTES - (written - atomic_load_explicit(&r->read, memory_order_acquire));
+    if (m->moved < 0) {
+        if (room < sizeof m->bytes)
+            return false;
+        copy_in(r, written, (const char *)&m->bytes, sizeof m->bytes);
+        written += sizeof m->bytes;
+        room -= sizeof m->bytes;
+        m->moved = 0;
+    }
+    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < room ? left : room;
+    copy_in(r, written, m->data + m->moved, now);
+    m->moved += (int64_t)now;
+    atomic_store_explicit(&r->written, written + now, memory_order_release);
+    return m->moved == m->bytes;
+}
+
+/* True when it is all there; a message of another length is faulty, and so is what follows. */
+static bool read_some(ring *r, ff_message *m) {
+    uint64_t read = atomic_load_explicit(&r->read, memory_order_relaxed);
+    uint64_t there = atomic_load_explicit(&r->written, memory_order_acquire) - read;
+    if (m->moved < 0) {
+        int64_t bytes;
+        if (there < sizeof bytes)
+            return false;
+        copy_out(r, read, (char *)&bytes, sizeof bytes);
+        read += sizeof bytes;
+        there -= sizeof bytes;
+        m->moved = 0;
+        m->faulty = bytes != m->bytes;
+        if (m->faulty)
+            return true;
+    }
+    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < there ? left : there;
+    copy_out(r, read, m->data + m->moved, now);
+    m->moved += (int64_t)now;
+    atomic_store_explicit(&r->read, read + now, memory_order_release);
+    return m->moved == m->bytes;
+}
+
+static void drive_queue(wires *w, queue *q, ring *r, bool (*move)(ring *r, ff_message *m)) {
+    while (q->first != NULL && move(r, q->first)) {
+        q->first->done = true;
+        q->first = q->first->next;
+        w->pending--;
+    }
+}
+
+static void drive(ff_transport *transport, int rank) {
+    wires *w = transport->state;
+    int world = w->local->world;
+    for (int peer = 0; peer < world && w->pending > 0; peer++) {
+        drive_queue(w, &w->sends[peer], &w->local->rings[rank * world + peer], write_some);
+        drive_queue(w, &w->receives[peer], &w->local->rings[peer * world + rank], read_some);
+    }
+}
+
+/* --- one rank's process --- */
+
+static uint64_t hash_weights(const ff_rank *rank) {
+    uint64_t hash = 0;
+    for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
+        const ff_chunk *chunk = &rank->chunk[c];
+        const real *numbers = rank->zero == 3 ? chunk->shard : chunk->weights;
+        int64_t count = rank->zero == 3 ? chunk->shard_elements : chunk->elements;
+        for (int64_t i = 0; i < count; i++) {
+            uint64_t bits = 0;
+            memcpy(&bits, &numbers[i], sizeof numbers[i]);
+            hash = ff_mix(hash ^ bits);
+        }
+    }
+    return hash;
+}
+
+static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
+    int idle = 0;
+    ff_rank_begin_step(rank, step);
+    rank->rate = rate;
+    for (;;) {
+        ff_progress progress = ff_rank_advance(rank);
+        if (progress == FF_DONE || progress == FF_FAULT)
+            return progress;
+        idle = progress == FF_WAITS ? idle + 1 : 0;
+        if (idle > PATIENT_TURNS)
+            usleep(20);
+        else if (idle > 0)
+            sched_yield();
+    }
+}
+
+static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t step) {
+    const ff_layout *layout = &local->setup->layout;
+    real *to = local->losses + step * local->losses_a_step;
+    if (rank->stage != layout->pp - 1 || rank->tp_index != 0)
+        return;
+    for (int64_t i = 0; i < layout->microbatches; i++)
+        to[local->setup->microbatch_major ? i * layout->dp + rank->dp_index
+                                          : rank->dp_index * layout->microbatches + i] =
+            rank->losses[i];
+}
+
+static int run_rank(ff_local *local, int id, ff_rate *rate, void *context) {
+    wires w = {.local = local, .rank = id};
+    w.transport = (ff_transport){post, drive, &w};
+    w.sends = ff_engine_array(local->world, sizeof *w.sends);
+    w.receives = ff_engine_array(local->world, sizeof *w.receives);
+    ff_local_report *report = &local->report[id];
+    ff_rank *rank = ff_rank_create(local->setup, id, &w.transport);
+    bool good = rank->fault[0] == '\0';
+    for (int64_t step = 0; good && step < local->steps; step++) {
+        good = run_step(rank, step, rate(context, step)) == FF_DONE;
+        if (!good)
+            break;
+        tell_losses(local, rank, step);
+        report->norm = rank->norm;
+        atomic_thread_fence(memory_order_release);
+        __atomic_store_n(&report->steps_done, step + 1, __ATOMIC_RELEASE);
+    }
+    if (good)
+        report->weights_hash = hash_weights(rank);
+    else
+        ff_rank_describe(rank, report->fault, sizeof report->fault);
+    ff_rank_free(rank);
+    free(w.sends);
+    free(w.receives);
+    return good ? 0 : 1;
+}
+
+/* --- the parent --- */
+
+static size_t rounded(size_t bytes) {
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
+    ff_local *local = ff_engine_array(1, sizeof *local);
+    local->setup = setup;
+    local->world = (int)ff_layout_world(&setup->layout);
+    local->steps = steps;
+    local->losses_a_step = setup->layout.dp * setup->layout.microbatches;
+    local->process = ff_engine_array(local->world, sizeof *local->process);
+    size_t rings = rounded((size_t)local->world * (size_t)local->world * sizeof(ring));
+    size_t reports = rounded((size_t)local->world * sizeof(ff_local_report));
+    size_t losses = rounded((size_t)(steps * local->losses_a_step) * sizeof(real));
+    local->bytes = rings + reports + losses;
+    char *memory = mmap(NULL, local->bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        free(local->process);
+        free(local);
+        return NULL;
+    }
+    local->rings = (ring *)(void *)memory;
+    local->report = (ff_local_report *)(void *)(memory + rings);
+    local->losses = (real *)(void *)(memory + rings + reports);
+    return local;
+}
+
+void ff_local_free(ff_local *local) {
+    if (local == NULL)
+        return;
+    munmap(local->rings, local->bytes);
+    free(local->process);
+    free(local);
+}
+
+const ff_local_report *ff_local_report_of(const ff_local *local, int rank) {
+    return &local->report[rank];
+}
+
+static void end_all(const ff_local *local) {
+    for (int r = 0; r < local->world; r++)
+        if (local->process[r] > 0)
+            kill(local->process[r], SIGKILL);
+    for (int r = 0; r < local->world; r++)
+        if (local->process[r] > 0)
+            waitpid(local->process[r], NULL, 0);
+}
+
+/* Ranks die with their parent. */
+static bool fork_all(ff_local *local, ff_rate *rate, void *context) {
+    pid_t parent = getpid();
+    for (int r = 0; r < local->world; r++) {
+        pid_t process = fork();
+        if (process < 0)
+            return false;
+        if (process == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(getppid() == parent ? run_rank(local, r, rate, context) : 1);
+        }
+        local->process[r] = process;
+    }
+    return true;
+}
+
+static double loss_of(const ff_local *local, int64_t step) {
+    const real *from = local->losses + step * local->losses_a_step;
+    real *sum = ff_engine_array(local->losses_a_step, sizeof *sum);
+    memcpy(sum, from, (size_t)local->losses_a_step * sizeof *sum);
+    double loss = ff_loss_of(sum, local->losses_a_step, local->setup->batch_tokens);
+    free(sum);
+    return loss;
+}
+
+static void tell_steps(const ff_local *local, ff_step_told *told, void *context, int64_t *seen) {
+    int64_t least = local->steps;
+    for (int r = 0; r < local->world; r++) {
+        int64_t done = __atomic_load_n(&local->report[r].steps_done, __ATOMIC_ACQUIRE);
+        least = done < least ? done : least;
+    }
+    for (; *seen < least; ++*seen)
+        told(context, *seen, loss_of(local, *seen), local->report[0].norm);
+}
+
+/* A rank that ended badly: by its own report, or by the system's. */
+static ff_status judge_end(const ff_local *local, int rank, int how, ff_diagnostics *findings) {
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
+        return FF_OK;
+    if (WIFEXITED(how) && local->report[rank].fault[0] != '\0') {
+        ff_report(findings, FF0703, FF_NOWHERE, "%s", local->report[rank].fault);
+        return FF_NO;
+    }
+    if (WIFSIGNALED(how))
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d died of signal %d in step %lld", rank,
+                  WTERMSIG(how), (long long)local->report[rank].steps_done);
+    else
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d ended with status %d in step %lld", rank,
+                  WEXITSTATUS(how), (long long)local->report[rank].steps_done);
+    return FF_ENVIRONMENT;
+}
+
+static ff_status watch(ff_local *local, ff_step_told *told, void *context,
+                       ff_diagnostics *findings) {
+    int64_t seen = 0;
+    for (int alive = local->world; alive > 0;) {
+        for (int r = 0; r < local->world; r++) {
+            int how;
+            if (local->process[r] <= 0 || waitpid(local->process[r], &how, WNOHANG) <= 0)
+                continue;
+            local->process[r] = 0;
+            alive--;
+            ff_status status = judge_end(local, r, how, findings);
+            if (status != FF_OK) {
+                end_all(local);
+                return status;
+            }
+        }
+        tell_steps(local, told, context, &seen);
+        usleep(WATCH_US);
+    }
+    tell_steps(local, told, context, &seen);
+    return FF_OK;
+}
+
+ff_status ff_local_run(ff_local *local, ff_rate *rate, ff_step_told *told, void *context,
+                       ff_diagnostics *findings) {
+    if (fork_all(local, rate, context))
+        return watch(local, told, context, findings);
+    ff_report(findings, FF0707, FF_NOWHERE, "the system makes no more processes: %s",
+              strerror(errno));
+    end_all(local);
+    return FF_ENVIRONMENT;
+}

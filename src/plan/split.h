@@ -1,0 +1,37 @@
+/* The best cut of a model's layers into pipeline stages, and how many layers each stage recomputes
+ * so that it fits: embedding, head, MTP blocks and dense first layers make stages of equal layer
+ * counts unequal in time and memory, and early stages hold more microbatches than late ones. */
+#ifndef FF_PLAN_SPLIT_H
+#define FF_PLAN_SPLIT_H
+
+#include "cost/cost.h"
+#include "fivefold/memory.h"
+
+/* What the cut is made for. `layout` is derived and legal, of a schedule with one chunk a stage; its
+ * own split and recompute are not looked at (selective modules are kept, if it has them). */
+typedef struct ff_split_inputs {
+    const ff_cost *cost;
+    const ff_layout *layout;
+    const ff_memory_blocks *memory; /* both kinds of layers: plain and recomputed */
+    const ff_time_blocks *time;
+    int64_t limit_bytes; /* a stage's ledger stays at or below it */
+} ff_split_inputs;
+
+typedef struct ff_split {
+    int16_t layers[FF_LAYOUT_MAX_CHUNKS];     /* [pp] */
+    int16_t recomputed[FF_LAYOUT_MAX_CHUNKS]; /* of these, the first ones */
+    double slowest_s; /* forward and backward of a microbatch on the slowest stage */
+    double all_s;     /* of all stages together */
+    /* The stages between the first and the last are alike. */
+    bool simple;
+    int first, middle, last; /* layers, when simple */
+} ff_split;
+
+/* False when the schedule has several chunks a stage, or no cut fits. */
+bool ff_split_best(const ff_split_inputs *inputs, ff_split *split);
+
+/* The layout with that cut. Recomputation is set where one count says it for all stages
+ * ("full:N", which recomputes the first N layers of every stage): the most that any stage needs. */
+ff_layout ff_split_layout(const ff_split_inputs *inputs, const ff_split *split);
+
+#endif

@@ -1,0 +1,75 @@
+#!/bin/bash
+# Ranks as processes: the losses of every layout and transport are the same to the last digit, a rank
+# that is killed is named within seconds, and refusals say why.
+set -uo pipefail
+fivefold=$FF_BINARY
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+fail() {
+    echo "FAIL $*"
+    failures=$((failures + 1))
+}
+seq 1 4000 | tr '\n' ' ' >"$work/text"
+model=layers=4,hidden=32,heads=4,kv_heads=2,ffn=64,vocab=256
+train() { # LAYOUT TRANSPORT
+    "$fivefold" train "$model" "$1" --data "$work/text" --seq 16 --gbs 8seq --steps 6 \
+        --transport "$2" -o json -q | grep -E '"(loss|gradient_norm)":'
+}
+
+train "" loopback >"$work/one" || fail "one rank"
+[ "$(grep -c '"loss"' "$work/one")" -eq 6 ] || fail "six losses of one rank"
+for layout in "" dp=2 dp=2,zero=3,zero3_weights=stream tp=2,sp=0 pp=2,zero=0 dp=2,pp=2,zero=2; do
+    for transport in local loopback; do
+        train "$layout" "$transport" >"$work/other" || fail "$layout $transport"
+        cmp -s "$work/one" "$work/other" || fail "$layout $transport: other losses"
+    done
+done
+
+# The same tokens as a text, as nanoGPT's and as llm.c's file give the same losses.
+perl -e 'local $/; open F, "<", $ARGV[0]; $t = <F>; $n = length $t;
+    open A, ">", "$ARGV[1].bin"; print A pack("v*", unpack("C*", $t));
+    open B, ">", "$ARGV[1].llmc"; print B pack("V256", 20240520, 1, $n), pack("v*", unpack("C*", $t));
+    open C, ">", "$ARGV[1].bad"; print C pack("V256", 20240520, 1, $n + 1), pack("v*", unpack("C*", $t))' \
+    "$work/text" "$work/tokens"
+for file in tokens.bin tokens.llmc; do
+    "$fivefold" train "$model" --data "$work/$file" --seq 16 --gbs 8seq --steps 6 -o json -q \
+        --transport loopback --log "$work/log" | grep -E '"(loss|gradient_norm)":' >"$work/other"
+    cmp -s "$work/one" "$work/other" || fail "$file: other losses than the text's"
+    [ "$(wc -l <"$work/log")" -eq 6 ] || fail "a log of six lines"
+done
+
+# A rank is killed: the others end, the exit status is 3.
+"$fivefold" train "$model" dp=2 --data "$work/text" --seq 16 --gbs 8seq --steps 1000000 \
+    >"$work/out" 2>"$work/err" &
+parent=$!
+for _ in $(seq 100); do
+    victim=$(pgrep -P "$parent" | head -1)
+    [ -n "$victim" ] && break
+    sleep 0.05
+done
+begun=$(date +%s)
+kill -9 "$victim" || fail "no rank to kill"
+wait "$parent"
+[ $? -eq 3 ] || fail "exit status of a dead rank"
+[ $(($(date +%s) - begun)) -le 5 ] || fail "a dead rank was seen late"
+grep -q "rank [01] died of signal 9" "$work/err" || fail "dead rank not named: $(cat "$work/err")"
+
+refuse() { # STATUS WORDS ARGUMENT...
+    local status=$1 words=$2
+    shift 2
+    output=$("$fivefold" "$@" 2>&1)
+    [ $? -eq "$status" ] || fail "$*: another exit status than $status"
+    grep -q -- "$words" <<<"$output" || fail "$*: $output"
+}
+refuse 2 "needs --data" train "$model" dp=2
+refuse 1 "the vocabulary has 40" train layers=2,hidden=32,heads=4,vocab=40 --data "$work/text"
+refuse 2 "counts other tokens" train "$model" --data "$work/tokens.bad"
+refuse 1 "cp and ep" verify "$model" cp=2
+refuse 1 "more than 16" verify llama-3.1-70b
+refuse 1 "computes in fp32" verify "$model" recipe=bf16-classic
+refuse 1 "experts" verify mixtral-8x7b
+refuse 0 "executed as planned" verify "$model" tp=2,pp=2,dp=2,zero=3,zero3_weights=stream
+
+[ "$failures" -eq 0 ] && echo "processes of all layouts train alike"
+exit "$failures"
