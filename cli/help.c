@@ -87,7 +87,7 @@ void ff_help_overview(ff_text *out, const ff_look *look) {
     ff_wrap(out, about, 10, look);
     heading(out, "commands", look);
     for (int i = 0; ff_command_at(i) != NULL; i++)
-        ff_item(out, 2, ff_command_at(i)->name, 8, ff_command_at(i)->summary, look);
+        ff_item(out, 2, ff_command_at(i)->name, 9, ff_command_at(i)->summary, look);
     heading(out, "arguments", look);
     print_words(out, "MODEL CLUSTER LAYOUT", look);
     heading(out, "start here", look);

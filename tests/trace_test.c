@@ -72,9 +72,14 @@ static trace parse(const file *f) {
     t.event = calloc((size_t)lines + 1, sizeof *t.event);
     assert_true(strncmp(f->bytes, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", 40) == 0);
     assert_string_equal(f->bytes + f->length - 4, "\n]}\n");
-    for (char *line = strstr(f->bytes, "\n") + 1; strncmp(line, "{\"ph\"", 5) == 0;
-         line = strstr(line, "\n") + 1)
-        t.event[t.count++] = parse_event(line);
+    /* Each line becomes a string of its own, so that looking into it ends with it. */
+    char *line = f->bytes, *end;
+    while ((end = memchr(line, '\n', f->length - (size_t)(line - f->bytes))) != NULL) {
+        *end = '\0';
+        if (strncmp(line, "{\"ph\"", 5) == 0)
+            t.event[t.count++] = parse_event(line);
+        line = end + 1;
+    }
     return t;
 }
 
