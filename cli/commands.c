@@ -460,8 +460,9 @@ static const ff_command table[] = {
      ff_verify_run, ff_render_verify},
     {"train", FF_COMMAND_TRAIN, "MODEL [LAYOUT]", 1, 2,
      "train a small model on a text, under a layout",
-     "Trains the model byte by byte on a file with all ranks of the layout, as processes of this "
-     "machine, and prints the loss. Layouts whose sizes are powers of two print the same losses.",
+     "Trains the model on a text or a file of tokens with all ranks of the layout, as processes of "
+     "this machine, and prints the loss. Layouts without sequence parallelism whose sizes are "
+     "powers of two print the same losses to the last digit.",
      "train layers=4,hidden=128,heads=4,vocab=256 tp=2,dp=2 --data README.md --seq 64 --gbs 8seq",
      ff_train_run, ff_render_document},
     {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",

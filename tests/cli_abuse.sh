@@ -8,8 +8,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 failures=0 runs=0
-seconds=5
-grep -q __asan_init "$FF_BINARY" && seconds=30 # a sanitizer is slower
+seconds=30
+grep -q __asan_init "$FF_BINARY" && seconds=120 # a sanitizer is slower
 fail() {
     echo "FAIL $1"
     head -c 2000 out err | sed 's/^/    /'
