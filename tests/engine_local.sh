@@ -19,12 +19,24 @@ train() { # LAYOUT TRANSPORT
 
 train "" loopback >"$work/one" || fail "one rank"
 [ "$(grep -c '"loss"' "$work/one")" -eq 6 ] || fail "six losses of one rank"
-for layout in "" dp=2 dp=2,zero=3,zero3_weights=stream tp=2,sp=0 pp=2,zero=0 dp=2,pp=2,zero=2; do
+for layout in "" mbs=4 dp=2 dp=2,zero=3,zero3_weights=stream tp=2,sp=0 pp=2,zero=0 dp=2,pp=2,zero=2; do
     for transport in local loopback; do
         train "$layout" "$transport" >"$work/other" || fail "$layout $transport"
         cmp -s "$work/one" "$work/other" || fail "$layout $transport: other losses"
     done
 done
+
+# Learned positions, and any division into microbatches.
+printf '{"model_type":"gpt2","n_embd":32,"n_layer":2,"n_head":4,"n_positions":16,"vocab_size":256,
+"activation_function":"gelu_new","tie_word_embeddings":false}' >"$work/gpt2.json"
+llama=$model
+model=$work/gpt2.json
+train mbs=8 loopback >"$work/gpt2" || fail "one rank of GPT-2"
+for layout in mbs=1 mbs=2 dp=2,mbs=4 dp=4,zero=2 pp=2,mbs=2 tp=2,sp=0,mbs=4; do
+    train "$layout" loopback >"$work/other" || fail "GPT-2 $layout"
+    cmp -s "$work/gpt2" "$work/other" || fail "GPT-2 $layout: other losses"
+done
+model=$llama
 
 # The same tokens as a text, as nanoGPT's and as llm.c's file give the same losses.
 perl -e 'local $/; open F, "<", $ARGV[0]; $t = <F>; $n = length $t;
@@ -44,7 +56,7 @@ done
     >"$work/out" 2>"$work/err" &
 parent=$!
 for _ in $(seq 100); do
-    victim=$(pgrep -P "$parent" | head -1)
+    victim=$(cut -d' ' -f1 "/proc/$parent/task/$parent/children")
     [ -n "$victim" ] && break
     sleep 0.05
 done

@@ -15,6 +15,18 @@
 #include "layout/recipe.h"
 
 /* What does not change while layouts are tried. */
+/* GEMMs priced before, by everything that decides their time: a search meets few of them often.
+ * Zeroed to begin with; belongs to one cost and one thread. */
+enum { FF_GEMM_MEMO_SLOTS = 4096 };
+typedef struct ff_gemm_memo_slot {
+    int64_t m, n, k, batch;
+    double memory_bytes, seconds;
+    int phase, dtype;
+} ff_gemm_memo_slot;
+typedef struct ff_gemm_memo {
+    ff_gemm_memo_slot slot[FF_GEMM_MEMO_SLOTS];
+} ff_gemm_memo;
+
 typedef struct ff_cost {
     const ff_model *model;
     const ff_cluster *cluster;
@@ -22,6 +34,7 @@ typedef struct ff_cost {
     ff_physics physics;
     int64_t seq;
     double imbalance;
+    ff_gemm_memo *gemm_memo; /* NULL: every GEMM is worked out */
 } ff_cost;
 
 /* How a group lies on the cluster. */

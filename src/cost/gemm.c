@@ -98,6 +98,35 @@ static double gemm_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
     return ff_gemm_curve_s(&cost->physics.gemm[dtype], &device, &work) + extra_s(cost, op);
 }
 
+static uint64_t slot_of(ff_dtype dtype, const ff_operator *op) {
+    const uint64_t parts[] = {(uint64_t)op->m,     (uint64_t)op->n,     (uint64_t)op->k,
+                              (uint64_t)op->batch, (uint64_t)op->phase, (uint64_t)dtype};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = (hash ^ parts[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash >> 52; /* FF_GEMM_MEMO_SLOTS is 2^12 */
+}
+
+static double remembered_gemm_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
+    if (cost->gemm_memo == NULL)
+        return gemm_s(cost, dtype, op);
+    ff_gemm_memo_slot *slot = &cost->gemm_memo->slot[slot_of(dtype, op)];
+    bool known = slot->m == op->m && slot->n == op->n && slot->k == op->k &&
+                 slot->batch == op->batch && slot->memory_bytes == op->memory_bytes &&
+                 slot->phase == (int)op->phase && slot->dtype == (int)dtype;
+    if (!known || slot->m == 0) {
+        slot->seconds = gemm_s(cost, dtype, op);
+        slot->m = op->m;
+        slot->n = op->n;
+        slot->k = op->k;
+        slot->batch = op->batch;
+        slot->memory_bytes = op->memory_bytes;
+        slot->phase = (int)op->phase;
+        slot->dtype = (int)dtype;
+    }
+    return slot->seconds;
+}
+
 /* Of the newest kernels, what the stack's reach. */
 static double kernels_ratio(const ff_cost *cost) {
     const ff_profile *profile = cost->profile;
@@ -142,7 +171,7 @@ double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
     double launch_s = cost->profile->kernel_launch_s;
     switch (op->kind) {
     case FF_OPERATOR_GEMM:
-        return gemm_s(cost, dtype, op) + launch_s;
+        return remembered_gemm_s(cost, dtype, op) + launch_s;
     case FF_OPERATOR_ATTENTION:
         return attention_s(cost, dtype, op) + launch_s;
     default:

@@ -24,7 +24,8 @@
  * Two sums are taken apart by some layouts, and then by the rank that they are compared with too:
  * sequence parallelism sums gradients of norms and row biases over its parts of a microbatch's
  * tokens last (`token_parts`), and a tied embedding on two stages sums its two gradients last
- * (`tied_apart`).
+ * (`tied_apart`); on one stage it adds them in each microbatch, so there bits hold for one division
+ * into microbatches.
  *
  * On paper, for what comes next: CP ranks hold zigzag slices, which are subtrees of the folded
  * order, so token sums need nothing new; attention over a ring must merge by the tree over keys'

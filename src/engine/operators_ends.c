@@ -84,25 +84,28 @@ static bool tied_here(const ff_rank *rank) {
 
 /* Positions are summed over this rank's tokens, as norms are. */
 static void scatter_positions(ff_rank *rank, const ff_item *item) {
-    int64_t h = rank->setup->model.hidden, seq = rank->setup->options.seq;
+    int64_t seq = rank->setup->options.seq;
     int64_t tokens = rank->setup->shard_tokens / rank->own_parts;
-    int64_t first = rank->setup->shard_tokens < rank->setup->tokens
-                        ? rank->tp_index * rank->setup->shard_tokens
-                        : 0;
+    int64_t first = ff_has_sp(rank) ? rank->tp_index * rank->setup->shard_tokens : 0;
     const ff_part *part = ff_unit_part(ff_rank_unit(rank, item), FF_ROLE_POSITIONS);
-    for (int p = 0; part != NULL && p < rank->own_parts; p++) {
+    if (part == NULL)
+        return;
+    for (int64_t t = 0; t < rank->setup->shard_tokens; t++)
+        rank->targets[t] = rank->positions[(first + t) % seq];
+    for (int p = 0; p < rank->own_parts; p++) {
         real *d = ff_rank_gradient(rank, item->unit, FF_ROLE_POSITIONS, p);
+        ff_scatter scatter = {.dy = rank->frame.dx + p * tokens * ff_hidden(rank),
+                              .target = rank->targets + p * tokens,
+                              .leaves = ff_token_leaves(seq, tokens),
+                              .width = ff_hidden(rank),
+                              .count = part->rows};
         memset(d, 0, (size_t)part->elements * sizeof(real));
-        for (int64_t t = p * tokens; t < (p + 1) * tokens; t++) {
-            real *to = d + rank->positions[(first + t) % seq] * h;
-            rank->rows->add(to, rank->frame.dx + t * h, h, to);
-        }
+        ff_scatter_rows(rank->rows, &rank->store, &scatter, d);
     }
 }
 
 static bool scatter(ff_rank *rank, const ff_item *item) {
     ff_frame *f = &rank->frame;
-    int64_t h = rank->setup->model.hidden;
     const real *dy = f->dy != NULL ? f->dy : f->dx;
     const ff_part *part = ff_unit_part(ff_rank_unit(rank, item), FF_ROLE_EMBEDDING);
     if (!ff_rank_needs(rank, item, dy, "stream's gradient"))
@@ -111,11 +114,13 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
     if (!tied_here(rank) || rank->setup->options.tied_apart)
         memset(d, 0, (size_t)part->elements * sizeof(real));
     ff_rank_deal(rank);
-    for (int64_t t = 0; t < rank->setup->tokens; t++) {
-        int64_t row = rank->tokens[t] - part->first_row;
-        if (row >= 0 && row < part->rows)
-            rank->rows->add(d + row * h, dy + t * h, h, d + row * h);
-    }
+    ff_scatter words = {.dy = dy,
+                        .target = rank->tokens,
+                        .leaves = ff_token_leaves(rank->setup->options.seq, rank->setup->tokens),
+                        .width = ff_hidden(rank),
+                        .first = part->first_row,
+                        .count = part->rows};
+    ff_scatter_rows(rank->rows, &rank->store, &words, d);
     scatter_positions(rank, item);
     ff_rank_give(rank, &f->dy);
     return true;

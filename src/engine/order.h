@@ -24,6 +24,16 @@ int64_t ff_folded_position(int64_t seq, int64_t place);
  * fit. */
 ff_leaves ff_token_leaves(int64_t seq, int64_t tokens);
 
+/* Adds rows of dy to the rows of `out` that `target` says (those outside of first..first+count are
+ * left out): for each, a chain inside a leaf, a tree over leaves. What `out` held comes first. */
+typedef struct ff_scatter {
+    const real *dy;
+    const int32_t *target; /* [leaves * leaf tokens] */
+    ff_leaves leaves;
+    int64_t width, first, count;
+} ff_scatter;
+void ff_scatter_rows(const ff_rows *rows, ff_store *store, const ff_scatter *scatter, real *out);
+
 enum { FF_MOST_LEVELS = 24 };
 typedef struct ff_accumulator {
     real *work; /* the microbatch's own, then the sum */

@@ -92,7 +92,8 @@ ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
                         .profile = job->profile,
                         .physics = physics,
                         .seq = job->seq,
-                        .imbalance = job->imbalance};
+                        .imbalance = job->imbalance,
+                        .gemm_memo = FF_ARENA_NEW(arena, ff_gemm_memo)};
     e->options = (ff_program_options){job->seq, job->profile->kernels, job->imbalance};
     e->flop_per_token = ff_model_flop_per_token(&job->model, job->seq, FF_FLOP_FULL);
     e->split_bit = ff_layout_key_bit("layers");
