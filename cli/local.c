@@ -33,6 +33,7 @@ struct ff_local {
     ff_local_report *report; /* [rank] */
     real *losses;            /* [step][sequence of microbatches in canonical order] */
     int64_t losses_a_step;
+    double *norms; /* [step], by rank 0 */
     pid_t *process;
 };
 
@@ -194,8 +195,8 @@ static int run_rank(ff_local *local, int id, ff_rate *rate, void *context) {
         if (!good)
             break;
         tell_losses(local, rank, step);
-        report->norm = rank->norm;
-        atomic_thread_fence(memory_order_release);
+        if (id == 0)
+            local->norms[step] = rank->norm;
         __atomic_store_n(&report->steps_done, step + 1, __ATOMIC_RELEASE);
     }
     if (good)
@@ -224,7 +225,7 @@ ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
     size_t rings = rounded((size_t)local->world * (size_t)local->world * sizeof(ring));
     size_t reports = rounded((size_t)local->world * sizeof(ff_local_report));
     size_t losses = rounded((size_t)(steps * local->losses_a_step) * sizeof(real));
-    local->bytes = rings + reports + losses;
+    local->bytes = rings + reports + losses + rounded((size_t)steps * sizeof(double));
     char *memory = mmap(NULL, local->bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -235,6 +236,7 @@ ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
     local->rings = (ring *)(void *)memory;
     local->report = (ff_local_report *)(void *)(memory + rings);
     local->losses = (real *)(void *)(memory + rings + reports);
+    local->norms = (double *)(void *)(memory + rings + reports + losses);
     return local;
 }
 
@@ -291,7 +293,7 @@ static void tell_steps(const ff_local *local, ff_step_told *told, void *context,
         least = done < least ? done : least;
     }
     for (; *seen < least; ++*seen)
-        told(context, *seen, loss_of(local, *seen), local->report[0].norm);
+        told(context, *seen, loss_of(local, *seen), local->norms[*seen]);
 }
 
 /* A rank that ended badly: by its own report, or by the system's. */

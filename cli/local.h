@@ -15,7 +15,6 @@
 /* What ranks tell the parent, in memory that all share. */
 typedef struct ff_local_report {
     int64_t steps_done;
-    double norm;
     uint64_t weights_hash; /* of the rank's own numbers */
     char fault[240];
 } ff_local_report;

@@ -222,7 +222,7 @@ void ff_explain_pp(const ff_explained *e, ff_facts *facts) {
     if (e->layout.pp > 1) {
         const ff_step_time *time = &e->estimate.time;
         char transfer[FF_VALUE_BYTES];
-        ff_document_item(facts, "transfer", "%s a message, %lld boundaries a microbatch each way",
+        ff_document_item(facts, "transfer", "%s a message; %lld of them a microbatch each way",
                          ff_format_seconds(time->transfer_s, transfer, sizeof transfer),
                          (long long)ff_schedule_crossings(&shape));
         ff_document_item(facts, "slowest", "stage %lld sets the pace",

@@ -26,10 +26,12 @@ static const field fields[] = {
     {"runtime_bytes", "memory.stages", "context + communicators + fragmentation",
      "context communicators fragmentation"},
     {"total_bytes", "memory.stages",
-     "weights + gradients + optimizer + activations + buffers + runtime", ""},
+     "weights + gradients + states + activations + buffers + runtime",
+     "weights gradients states activations buffers runtime"},
     {"peak_bytes", "memory.peak_bytes", "the largest total_bytes of the stages", "peak_stage"},
     {"capacity_bytes", "memory.capacity_bytes", "what a process sees of the device's memory", ""},
-    {"step_s", "time.step_s", "compute + bubble + exposed tp, pp, cp, ep, dp + optimizer", "m"},
+    {"step_s", "time.step_s", "compute + bubble + exposed tp + pp + cp + ep + dp + optimizer",
+     "compute bubble tp pp cp ep dp optimizer"},
     {"compute_s", "time.compute_s",
      "m * (forward + backward of the slowest stage's operators); an operator takes "
      "max(flop / rate, bytes / bandwidth) + launch",
@@ -58,6 +60,35 @@ static const field fields[] = {
     {"params_active", "", "weights a token meets: dense tensors, shared and top-k experts",
      "Pactive"},
     {"considered", "", "illegal + pruned + too_big + estimated", ""},
+    {"illegal", "", "layouts that break a rule of severity error", ""},
+    {"pruned", "", "layouts that a bound shows to be slower than the last one kept", ""},
+    {"too_big", "", "legal layouts whose peak_bytes exceed capacity_bytes", ""},
+    {"estimated", "", "layouts that fit, with memory of every stage and time of the step", ""},
+    {"elapsed_s", "", "wall time of the search", ""},
+    {"stage", "", "index of a pipeline stage, from 0", "p"},
+    {"peak_stage", "memory.peak_stage", "the first stage with the largest total_bytes", "p"},
+    {"verdict", "verdict", "too_big above capacity_bytes; tight with less room than the margin",
+     ""},
+    {"fits", "fits", "peak_bytes <= capacity_bytes", ""},
+    {"dp", "layout_fields.dp", "devices / (tp * cp * pp)", "d t c p"},
+    {"tp", "layout_fields.tp", "ranks that share every layer's matrices", "t"},
+    {"sp", "layout_fields.sp", "1: norms and residual are split by token over tp", "t"},
+    {"pp", "layout_fields.pp", "pipeline stages", "p"},
+    {"vpp", "layout_fields.vpp", "chunks of layers that a stage holds", "v"},
+    {"cp", "layout_fields.cp", "ranks that share a sequence's tokens", "c"},
+    {"cp_kind", "layout_fields.cp_kind", "how attention meets the other ranks' keys", "c"},
+    {"ep", "layout_fields.ep", "ranks that share the experts of a layer", "e"},
+    {"etp", "layout_fields.etp", "ranks that share one expert's matrices", ""},
+    {"edp", "layout_fields.edp", "tp * cp * dp / (ep * etp): replicas of an expert", "t c d e"},
+    {"zero", "layout_fields.zero",
+     "what dp * cp shards: 1 optimizer state, 2 gradients too, 3 weights too", "d c"},
+    {"mbs", "layout_fields.mbs", "sequences of a microbatch on a replica", "b"},
+    {"microbatches", "layout_fields.microbatches",
+     "sequences of the batch / (mbs * dp), rounded up", "m b d"},
+    {"recompute", "layout_fields.recompute", "what backward computes again instead of keeping", ""},
+    {"schedule", "layout_fields.schedule", "order of a stage's forward and backward actions",
+     "p v"},
+    {"recipe", "layout_fields.recipe", "bytes of weights, gradients and optimizer state", ""},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -107,6 +138,20 @@ SYMBOL(loss, peak_stage(e)->loss_bytes)
 SYMBOL(context, peak_stage(e)->context_bytes)
 SYMBOL(communicators, peak_stage(e)->communicator_bytes)
 SYMBOL(fragmentation, peak_stage(e)->fragmentation_bytes)
+SYMBOL(compute_time, e->estimate.time.compute_s)
+SYMBOL(bubble_time, e->estimate.time.bubble_s)
+SYMBOL(tp_time, e->estimate.time.exposed_s[FF_EXPOSED_TP])
+SYMBOL(pp_time, e->estimate.time.exposed_s[FF_EXPOSED_PP])
+SYMBOL(cp_time, e->estimate.time.exposed_s[FF_EXPOSED_CP])
+SYMBOL(ep_time, e->estimate.time.exposed_s[FF_EXPOSED_EP])
+SYMBOL(dp_time, e->estimate.time.exposed_s[FF_EXPOSED_DP])
+SYMBOL(optimizer_time, e->estimate.time.optimizer_s)
+SYMBOL(weights_held, peak_stage(e)->weights_bytes)
+SYMBOL(gradients_held, peak_stage(e)->gradients_bytes)
+SYMBOL(optimizer_held, peak_stage(e)->optimizer_bytes)
+SYMBOL(activations_held, peak_stage(e)->activations_bytes)
+SYMBOL(buffers_held, peak_stage(e)->buffers_bytes)
+SYMBOL(runtime_held, peak_stage(e)->runtime_bytes)
 SYMBOL(worst_stage, e->estimate.peak_stage)
 SYMBOL(microbatches, e->layout.microbatches)
 SYMBOL(stages, e->layout.pp)
@@ -161,6 +206,21 @@ static const struct symbol {
     {"communicators", "bytes", "communicator buffers", "", communicators},
     {"fragmentation", "bytes", "allocator fragmentation", "", fragmentation},
     {"peak_stage", "", "the stage with the largest total", "", worst_stage},
+    {"compute", "s", "the slowest stage's operators, all microbatches", "tp pp cp dp",
+     compute_time},
+    {"bubble", "s", "idle time of the pipeline", "vpp microbatches", bubble_time},
+    {"tp", "s", "TP communication that nothing hides", "", tp_time},
+    {"pp", "s", "transfers between stages that nothing hides", "", pp_time},
+    {"cp", "s", "CP communication that nothing hides", "", cp_time},
+    {"ep", "s", "dispatch and combine that nothing hides", "", ep_time},
+    {"dp", "s", "reductions and gathers that nothing hides", "", dp_time},
+    {"optimizer", "s", "update, norm and fixed time", "tp pp, from zero=1 dp cp", optimizer_time},
+    {"weights", "bytes", "weights of the fullest stage", "tp pp ep, at zero=3 dp cp", weights_held},
+    {"gradients", "bytes", "their gradients", "tp pp ep, from zero=2 dp cp", gradients_held},
+    {"states", "bytes", "optimizer state", "tp pp ep, from zero=1 dp cp", optimizer_held},
+    {"activations", "bytes", "kept and working activations", "tp cp", activations_held},
+    {"buffers", "bytes", "gathered layers, buckets, transfers, loss", "tp pp ep cp", buffers_held},
+    {"runtime", "bytes", "context, communicators, fragmentation", "", runtime_held},
     {"m", "", "microbatches a step", "dp", microbatches},
     {"p", "", "pipeline stages", "", stages},
     {"v", "", "chunks a stage", "", chunks},

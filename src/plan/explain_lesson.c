@@ -62,6 +62,11 @@ void ff_explain_lesson(const ff_explained *e, ff_facts *facts) {
                      ff_recipe_name(e->layout.recipe));
     ff_document_item(facts, "ZeRO", "it shards over dp %lld; the full ledger over dp * cp = %lld",
                      (long long)e->layout.dp, (long long)(e->layout.dp * e->layout.cp));
+    if (e->layout.ep > 1)
+        ff_document_item(facts, "ep",
+                         "it holds all experts; here each rank holds 1 in %lld of them, and ZeRO "
+                         "shards their state over edp %lld",
+                         (long long)e->layout.ep, (long long)e->layout.edp);
     ff_document_item(facts, "activations",
                      "two tensors of a layer's width, 2 L S / cp * b * h: about "
                      "what full recomputation keeps, for all layers");

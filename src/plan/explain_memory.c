@@ -99,8 +99,9 @@ void ff_explain_memory(const ff_explained *e, ff_facts *facts) {
     char peak[FF_VALUE_BYTES], capacity[FF_VALUE_BYTES];
     ff_document_open(facts, "memory: %s", e->job->model.name);
     ff_document_section(facts, "%s", "");
+    static const char *const verdicts[] = {"fits", "tight", "too big"};
     ff_document_say(facts, "%s: peak %s of %s a device, on stage %lld.",
-                    ff_verdict_name(e->estimate.verdict),
+                    verdicts[e->estimate.verdict],
                     ff_format_bytes((double)e->estimate.peak_bytes, peak, sizeof peak),
                     ff_format_bytes((double)e->estimate.capacity_bytes, capacity, sizeof capacity),
                     (long long)e->estimate.peak_stage);
