@@ -119,7 +119,7 @@ static void test_tied_layouts(void **state) {
 static void test_drawn_layouts(void **state) {
     (void)state;
     int run = 0;
-    for (uint64_t draw = 0; run < 60; draw++) {
+    for (uint64_t draw = 0; run < 40; draw++) {
         char text[256];
         uint64_t bits = ff_random(2, draw, 0);
         int tp = 1 << (bits % 2), pp = 1 << (bits / 2 % 3), dp = 1 << (bits / 8 % 3);

@@ -10,10 +10,10 @@
 #include "base/diagnose.h"
 #include "base/fact.h"
 #include "base/number.h"
+#include "base/units.h"
 #include "output/lines.h"
 #include "output/render.h"
 #include "output/table.h"
-#include "base/units.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -91,14 +91,10 @@ static void test_sources(void **state) {
     static const struct {
         const char *source;
         double time, memory, right;
-    } bounds[] = {{"Korthikanti", 0.03, 0, 0},
-                  {"Hagemann", 0.05, 0, 0.94},
-                  {"Ultra-Scale", 0.06, 0.06, 0.97},
-                  {"Zero Bubble", 0.055, 0.035, 0},
-                  {"Vocabulary", 0.06, 0.045, 0},
-                  {"dgxc", 0.045, 0, 0},
-                  {"foundry", 0.06, 0, 0},
-                  {"functional-test", 0, 0.08, 0}};
+    } bounds[] = {{"Korthikanti", 0.03, 0, 0},       {"Hagemann", 0.05, 0, 0.94},
+                  {"Ultra-Scale", 0.06, 0.06, 0.97}, {"Zero Bubble", 0.055, 0.035, 0},
+                  {"Vocabulary", 0.06, 0.045, 0},    {"dgxc", 0.045, 0, 0},
+                  {"foundry", 0.06, 0, 0},           {"functional-test", 0, 0.08, 0}};
     ff_facts *facts = score("source", NULL);
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         const ff_fact *g = group(facts, bounds[i].source);

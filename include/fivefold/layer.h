@@ -111,8 +111,8 @@ typedef struct ff_kernels {
     bool fused_activation; /* an eager SwiGLU keeps silu(gate) too: 2f more */
     bool keeps_gathered;   /* SP: a linear's input is kept as gathered, not gathered again */
     bool gathers_logits;   /* the loss sees all of the vocabulary on every TP rank */
-    bool node_dispatch;    /* a token goes to a domain once, however many of its experts are there */
-    bool fused_loss;       /* cross-entropy in place: 6 bytes a logit instead of 10 */
+    bool node_dispatch; /* a token goes to a domain once, however many of its experts are there */
+    bool fused_loss;    /* cross-entropy in place: 6 bytes a logit instead of 10 */
 } ff_kernels;
 
 /* What the software stack holds on a device besides tensors. */

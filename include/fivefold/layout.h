@@ -48,8 +48,8 @@ typedef enum ff_recipe {
     FF_RECIPE_FP16_MEGATRON,  /* 2 + 2 + 16: fp32 gradients at the step only */
     FF_RECIPE_FP8_TE,
     FF_RECIPE_MXFP8,
-    FF_RECIPE_FP8_PARAMS, /* weights in fp8 only, bf16 gradients: 2 + 2 + 12 */
-    FF_RECIPE_FP8_FSDP2, /* fp32 shards, bf16 gathered, fp8 GEMMs (float8 linear layers) */
+    FF_RECIPE_FP8_PARAMS,    /* weights in fp8 only, bf16 gradients: 2 + 2 + 12 */
+    FF_RECIPE_FP8_FSDP2,     /* fp32 shards, bf16 gathered, fp8 GEMMs (float8 linear layers) */
     FF_RECIPE_BF16_NANOTRON, /* 4 + 4 + 12: bf16 gradients beside their fp32 sums */
     FF_RECIPE_FP32,
     FF_RECIPE_COUNT

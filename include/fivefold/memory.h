@@ -51,9 +51,9 @@ typedef struct ff_stage_memory {
 /* What one chunk adds, the same for all chunks of equal content: made once, summed often. */
 typedef struct ff_chunk_memory {
     ff_shard_params params;
-    int64_t kept_bytes;         /* of a microbatch in flight */
-    int64_t waiting_bytes;      /* of a microbatch between B and W, where backward is split */
-    int64_t loss_kept_bytes;    /* likewise, of the head */
+    int64_t kept_bytes;      /* of a microbatch in flight */
+    int64_t waiting_bytes;   /* of a microbatch between B and W, where backward is split */
+    int64_t loss_kept_bytes; /* likewise, of the head */
     int64_t loss_waiting_bytes;
     int64_t working_bytes;      /* of the layer that runs */
     int64_t loss_working_bytes; /* logits of one microbatch */

@@ -89,8 +89,8 @@ FF_API const ff_topic_help *ff_explain_topic(int index);
  * drawing `columns` wide. */
 typedef struct ff_observer ff_observer; /* watches the simulation; simulate/simulate.h */
 typedef struct ff_simulate_options {
-    bool by_operator;            /* every operator is a piece, not a whole chunk */
-    const char *ranks;           /* "4" (the first four) or "0,8,16"; NULL: one a stage */
+    bool by_operator;  /* every operator is a piece, not a whole chunk */
+    const char *ranks; /* "4" (the first four) or "0,8,16"; NULL: one a stage */
     int columns;
     const ff_observer *observer; /* of the timelines of `ranks`; may be NULL */
 } ff_simulate_options;

@@ -44,7 +44,7 @@ static const struct {
     int keep;
 } categories[] = {
     {"weights", "weights_bytes", 5},          {"grads", "gradients_bytes", 4},
-    {"optim", "optimizer_bytes", 6},      {"acts", "activations_bytes", 7},
+    {"optim", "optimizer_bytes", 6},          {"acts", "activations_bytes", 7},
     {"buffers", "buffers_bytes", 2},          {"runtime", "runtime_bytes", 3},
     {"total", "total_bytes", FF_KEEP_ALWAYS},
 };

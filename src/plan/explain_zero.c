@@ -120,9 +120,10 @@ void ff_explain_zero3_pp(const ff_explained *e, ff_facts *facts) {
                     "of a layer a step, where ZeRO-1 reduces and gathers once.",
                     (long long)variant.layout.pp, m, 2 * m, m);
     ff_document_say(
-        facts, "Weights that stay resident are gathered once, and full gradients are reduced "
-               "once: the bytes of ZeRO-1, and its memory with a shard more. The stage already divides "
-               "weights by pp; what is left to shard is the optimizer state, which ZeRO-1 does.");
+        facts,
+        "Weights that stay resident are gathered once, and full gradients are reduced "
+        "once: the bytes of ZeRO-1, and its memory with a shard more. The stage already divides "
+        "weights by pp; what is left to shard is the optimizer state, which ZeRO-1 does.");
     rows(&with, true, facts);
     ff_document_close(facts);
 }

@@ -32,9 +32,9 @@ struct ff_plan_set {
     bool keeps_all; /* while searching; cut to the top at the end */
     /* Contrasts; valid when their flag is set. */
     bool has_too_big, has_nearest, has_roomy;
-    ff_candidate roomy;   /* the best whose fit is not tight */
-    ff_candidate too_big; /* the plainest that does not fit */
-    ff_candidate nearest; /* the smallest peak, when nothing fits */
+    ff_candidate roomy;            /* the best whose fit is not tight */
+    ff_candidate too_big;          /* the plainest that does not fit */
+    ff_candidate nearest;          /* the smallest peak, when nothing fits */
     ff_diagnostics *first_illegal; /* why the first illegal point is, when all are */
     struct ff_lesson_set *lesson;  /* the coarse ledger's answer instead */
 };

@@ -42,9 +42,8 @@ int ff_count_operator(const ff_operator *op, int64_t times, ff_count *counts, in
         .group = op->group,
         .phase = op->phase,
         .calls = op->calls,
-        .sent_bytes =
-            (double)op->calls *
-            ff_collective_sent_bytes(op->collective, op->elements, op->element_bytes, op->ranks),
+        .sent_bytes = (double)op->calls * ff_collective_sent_bytes(op->collective, op->elements,
+                                                                   op->element_bytes, op->ranks),
     };
     return ff_count_add(&one, times, counts, entries);
 }
