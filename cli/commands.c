@@ -142,7 +142,8 @@ static ff_status run_check(ff_session *s) {
         status = read_inputs(s, 1, &inputs);
     if (status != FF_OK)
         return status;
-    bool told = s->arguments->options.form == FF_FORM_JSON; /* the document holds them */
+    /* A document holds the layout's findings. */
+    bool told = s->arguments->options.form == FF_FORM_JSON;
     status = ff_check(&inputs->job, layout, told ? NULL : s->findings, s->facts);
     if (status == FF_OK || status == FF_NO)
         ff_inputs_facts(inputs, s->facts);

@@ -67,7 +67,8 @@ FF_API ff_status ff_plan_extreme(const ff_job *job, const ff_plan_options *optio
 FF_API const char *ff_extreme_words(ff_extreme extreme);
 
 /* Judges one layout: FF_OK when it is legal and fits, FF_NO when not, FF_INVALID when the layout
- * cannot be read. The facts hold legal, verdict, fits, findings and, when legal, the estimate. */
+ * cannot be read. The facts hold legal, verdict, fits, findings (also when `findings` is NULL) and the
+ * estimate, null when illegal. */
 FF_API ff_status ff_check(const ff_job *job, const char *layout, ff_diagnostics *findings,
                           ff_facts *facts);
 

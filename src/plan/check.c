@@ -146,7 +146,9 @@ static ff_status check_full(const ff_job *job, const char *text, ff_diagnostics 
         ff_rules_check_sizes(&c, findings);
     }
     ff_facts_add_boolean(facts, "legal", legal);
-    if (legal && estimate_facts(job, &layout, findings, facts, &verdict) != FF_OK)
+    if (!legal)
+        ff_facts_add_null(facts, "estimate");
+    else if (estimate_facts(job, &layout, findings, facts, &verdict) != FF_OK)
         return FF_BUG;
     ff_facts_add_text(facts, "verdict", "%s", legal ? ff_verdict_name(verdict) : "illegal");
     ff_facts_add_boolean(facts, "fits", legal && verdict != FF_TOO_BIG);
@@ -205,6 +207,10 @@ static ff_status check_lesson(const ff_job *job, const char *text, ff_diagnostic
 
 ff_status ff_check(const ff_job *job, const char *layout, ff_diagnostics *findings,
                    ff_facts *facts) {
-    return job->ledger == FF_LEDGER_LESSON ? check_lesson(job, layout, findings, facts)
-                                           : check_full(job, layout, findings, facts);
+    ff_diagnostics *own = findings == NULL ? ff_diagnostics_create() : NULL; /* facts hold them */
+    ff_diagnostics *list = findings == NULL ? own : findings;
+    ff_status status = job->ledger == FF_LEDGER_LESSON ? check_lesson(job, layout, list, facts)
+                                                       : check_full(job, layout, list, facts);
+    ff_diagnostics_free(own);
+    return status;
 }
