@@ -13,32 +13,26 @@
 #include "input/csv.h"
 #include "input/fields.h"
 
-#define FF_ROW_COLUMNS(X)                                                                          \
-    X(outcome)                                                                                     \
-    X(quality)                                                                                     \
-    X(quality_note)                                                                                \
-    X(class)                                                                                       \
-    X(stack)                                                                                       \
-    X(cluster) X(id) X(source) X(source_locator) X(source_check) X(model_name) X(params_b)         \
-        X(layers) X(hidden) X(ffn_hidden) X(heads) X(kv_heads) X(head_dim) X(vocab) X(seq_len)     \
-            X(moe_experts) X(moe_topk) X(moe_ffn_hidden) X(attn) X(activation) X(gpu) X(gpus)      \
-                X(gpus_per_node) X(intra_bw_note) X(inter_bw_note) X(tp) X(sp) X(pp) X(vpp)        \
-                    X(schedule) X(cp) X(cp_kind) X(ep) X(etp) X(dp) X(zero) X(mbs)                 \
-                        X(gbs_sequences) X(gbs_tokens) X(recompute) X(precision)                   \
-                            X(flash_attention) X(measured_iter_s) X(measured_tflops_per_gpu)       \
-                                X(measured_mfu) X(measured_tokens_per_s_per_gpu)                   \
-                                    X(measured_peak_mem_gib) X(flops_formula_note) X(notes)
+/* clang-format off */
+#define FF_ROW_COLUMNS(X) \
+    X(outcome) X(quality) X(quality_note) X(class) X(stack) X(cluster) X(id) X(source) \
+    X(source_locator) X(source_check) X(model_name) X(params_b) X(layers) X(hidden) \
+    X(ffn_hidden) X(heads) X(kv_heads) X(head_dim) X(vocab) X(seq_len) X(moe_experts) \
+    X(moe_topk) X(moe_ffn_hidden) X(attn) X(activation) X(gpu) X(gpus) X(gpus_per_node) \
+    X(intra_bw_note) X(inter_bw_note) X(tp) X(sp) X(pp) X(vpp) X(schedule) X(cp) X(cp_kind) \
+    X(ep) X(etp) X(dp) X(zero) X(mbs) X(gbs_sequences) X(gbs_tokens) X(recompute) \
+    X(precision) X(flash_attention) X(measured_iter_s) X(measured_tflops_per_gpu) \
+    X(measured_mfu) X(measured_tokens_per_s_per_gpu) X(measured_peak_mem_gib) \
+    X(flops_formula_note) X(notes)
+/* clang-format on */
 /* Filled by rules alone. */
-#define FF_ROW_DERIVED(X)                                                                          \
-    X(device)                                                                                      \
-    X(network)                                                                                     \
-    X(domain)                                                                                      \
-    X(pipeline)                                                                                    \
-    X(recipe)                                                                                      \
-    X(sharding) X(context) X(split) X(remat) X(gated) X(tied) X(dropout) X(power_W) X(flash_2)     \
-        X(eager_softmax) X(fused_norm) X(fused_activation) X(eager_rope) X(fused_loss)             \
-            X(keeps_gathered) X(memory_meaning) X(memory_rank) X(flop_convention) X(score_time)    \
-                X(skip)
+/* clang-format off */
+#define FF_ROW_DERIVED(X) \
+    X(device) X(network) X(domain) X(pipeline) X(recipe) X(sharding) X(context) X(split) \
+    X(remat) X(gated) X(tied) X(dropout) X(power_W) X(flash_2) X(eager_softmax) \
+    X(fused_norm) X(fused_activation) X(eager_rope) X(fused_loss) X(keeps_gathered) \
+    X(memory_meaning) X(memory_rank) X(flop_convention) X(score_time) X(skip)
+/* clang-format on */
 
 typedef enum ff_row_column {
 #define X(name) FF_ROW_##name,
