@@ -33,16 +33,12 @@ const ff_topic_help *ff_explain_topic(int index) {
     return index >= 0 && index < TOPICS ? &topics[index].help : NULL;
 }
 
-static ff_topic_function *find_topic(const char *name, ff_diagnostics *findings) {
+static void refuse_topic(const char *name, ff_diagnostics *findings) {
     const char *names[TOPICS];
     ff_text all = {0};
-    if (name[0] == '\0')
-        return ff_explain_panorama;
     for (int i = 0; i < TOPICS; i++) {
         names[i] = topics[i].help.name;
         ff_text_printf(&all, "%s%s", i == 0 ? "" : " ", names[i]);
-        if (strcmp(name, names[i]) == 0)
-            return topics[i].explain;
     }
     int nearest = ff_nearest_word(name, names, TOPICS);
     ff_report(findings, FF0407, FF_NOWHERE, "unknown topic \"%s\"", name);
@@ -52,6 +48,15 @@ static ff_topic_function *find_topic(const char *name, ff_diagnostics *findings)
     else
         ff_report_help(findings, "topics: %s", ff_text_bytes(&all));
     ff_text_free(&all);
+}
+
+static ff_topic_function *find_topic(const char *name, ff_diagnostics *findings) {
+    if (name[0] == '\0')
+        return ff_explain_panorama;
+    for (int i = 0; i < TOPICS; i++)
+        if (strcmp(name, topics[i].help.name) == 0)
+            return topics[i].explain;
+    refuse_topic(name, findings);
     return NULL;
 }
 
