@@ -11,10 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Findings go to standard error; beside a document its notes would only be noise. */
+/* Findings go to standard error; beside a document, or an error that leaves no answer, notes would
+ * only be noise. */
 static void print_findings(const ff_session *s) {
     const ff_options *o = &s->arguments->options;
-    ff_severity least = o->form == FF_FORM_TEXT ? FF_NOTE : FF_WARNING;
+    bool refused = ff_diagnostics_count_of(s->findings, FF_ERROR) > 0 &&
+                   ff_facts_root(s->facts)->first == NULL;
+    ff_severity least = o->form == FF_FORM_TEXT && !refused ? FF_NOTE : FF_WARNING;
     ff_look look = ff_terminal_look(STDERR_FILENO, (ff_colour_choice)o->colour);
     look.verbose = o->verbose;
     ff_text out = {0};
