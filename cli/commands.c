@@ -50,6 +50,15 @@ static ff_status read_layout(ff_session *s, int *at, const char **layout) {
     return FF_OK;
 }
 
+/* MODEL CLUSTER LAYOUT from the word `from` on, and nothing after them. */
+static ff_status read_job(ff_session *s, int from, ff_inputs **inputs, const char **layout) {
+    int at = from + 2;
+    ff_status status = read_layout(s, &at, layout);
+    if (status == FF_OK && at < s->arguments->count)
+        return refuse_extra(s, word(s, at));
+    return status == FF_OK ? read_inputs(s, from, inputs) : status;
+}
+
 /* "2/4": the second of four shares. */
 static ff_status read_share(ff_session *s, ff_plan_options *options) {
     const char *text = s->arguments->options.share;
@@ -134,12 +143,7 @@ static ff_status run_plan(ff_session *s) {
 static ff_status run_check(ff_session *s) {
     ff_inputs *inputs;
     const char *layout;
-    int at = 3;
-    ff_status status = read_layout(s, &at, &layout);
-    if (status == FF_OK && at < s->arguments->count)
-        return refuse_extra(s, word(s, at));
-    if (status == FF_OK)
-        status = read_inputs(s, 1, &inputs);
+    ff_status status = read_job(s, 1, &inputs, &layout);
     if (status != FF_OK)
         return status;
     /* A document holds the layout's findings. */
@@ -182,12 +186,7 @@ static ff_status simulate_to_file(ff_session *s, const ff_inputs *inputs, const 
 static ff_status run_simulate(ff_session *s) {
     ff_inputs *inputs;
     const char *layout, *trace = s->arguments->options.trace;
-    int at = 3;
-    ff_status status = read_layout(s, &at, &layout);
-    if (status == FF_OK && at < s->arguments->count)
-        return refuse_extra(s, word(s, at));
-    if (status == FF_OK)
-        status = read_inputs(s, 1, &inputs);
+    ff_status status = read_job(s, 1, &inputs, &layout);
     if (status != FF_OK)
         return status;
     status = trace == NULL ? simulate(s, inputs, layout, NULL)
@@ -205,12 +204,7 @@ static ff_status explain_field(ff_session *s) {
         return ff_explain_field(NULL, NULL, word(s, 2), s->findings, s->facts);
     ff_inputs *inputs;
     const char *layout;
-    int at = 5;
-    ff_status status = read_layout(s, &at, &layout);
-    if (status == FF_OK && at < s->arguments->count)
-        return refuse_extra(s, word(s, at));
-    if (status == FF_OK)
-        status = read_inputs(s, 3, &inputs);
+    ff_status status = read_job(s, 3, &inputs, &layout);
     if (status != FF_OK)
         return status;
     return ff_explain_field(&inputs->job, layout, word(s, 2), s->findings, s->facts);

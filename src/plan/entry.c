@@ -58,6 +58,17 @@ void ff_layout_facts(const ff_layout *l, ff_facts *facts) {
     ff_facts_close(facts);
 }
 
+void ff_stage_facts(const ff_stage_memory *m, int64_t stage, ff_facts *facts) {
+    ff_facts_add_integer(facts, "stage", stage);
+    ff_facts_add_integer(facts, "weights_bytes", m->weights_bytes);
+    ff_facts_add_integer(facts, "gradients_bytes", m->gradients_bytes);
+    ff_facts_add_integer(facts, "optimizer_bytes", m->optimizer_bytes);
+    ff_facts_add_integer(facts, "activations_bytes", m->activations_bytes);
+    ff_facts_add_integer(facts, "buffers_bytes", m->buffers_bytes);
+    ff_facts_add_integer(facts, "runtime_bytes", m->runtime_bytes);
+    ff_facts_add_integer(facts, "total_bytes", m->total_bytes);
+}
+
 static void memory_facts(const ff_layout *layout, const ff_estimate *estimate,
                          const ff_stage_memory *stages, ff_facts *facts) {
     ff_facts_open_record(facts, "memory");
@@ -66,17 +77,9 @@ static void memory_facts(const ff_layout *layout, const ff_estimate *estimate,
     ff_facts_add_integer(facts, "peak_stage", estimate->peak_stage);
     ff_facts_open_list(facts, "stages");
     for (int64_t stage = 0; stage < layout->pp; stage++) {
-        const ff_stage_memory *m = &stages[stage];
         ff_facts_open_record(facts, NULL);
-        ff_facts_add_integer(facts, "stage", stage);
-        ff_facts_add_integer(facts, "weights_bytes", m->weights_bytes);
-        ff_facts_add_integer(facts, "gradients_bytes", m->gradients_bytes);
-        ff_facts_add_integer(facts, "optimizer_bytes", m->optimizer_bytes);
-        ff_facts_add_integer(facts, "activations_bytes", m->activations_bytes);
-        ff_facts_add_integer(facts, "buffers_bytes", m->buffers_bytes);
-        ff_facts_add_integer(facts, "runtime_bytes", m->runtime_bytes);
-        ff_facts_add_integer(facts, "total_bytes", m->total_bytes);
-        ff_facts_add_integer(facts, "in_flight", m->in_flight);
+        ff_stage_facts(&stages[stage], stage, facts);
+        ff_facts_add_integer(facts, "in_flight", stages[stage].in_flight);
         ff_facts_close(facts);
     }
     ff_facts_close(facts);

@@ -3,6 +3,7 @@
 #include "plan/explain.h"
 
 #include "layout/recipe.h"
+#include "plan/entry.h"
 
 enum { MOST_TENSORS = 16 };
 
@@ -19,16 +20,8 @@ static void stage_table(const ff_explained *e, ff_facts *facts) {
     ff_document_section(facts, "Bytes a device, by pipeline stage");
     ff_document_table(facts, columns);
     for (int64_t stage = 0; stage < e->layout.pp; stage++) {
-        const ff_stage_memory *m = &e->stages[stage];
         ff_facts_open_record(facts, NULL);
-        ff_facts_add_integer(facts, "stage", stage);
-        ff_facts_add_integer(facts, "weights_bytes", m->weights_bytes);
-        ff_facts_add_integer(facts, "gradients_bytes", m->gradients_bytes);
-        ff_facts_add_integer(facts, "optimizer_bytes", m->optimizer_bytes);
-        ff_facts_add_integer(facts, "activations_bytes", m->activations_bytes);
-        ff_facts_add_integer(facts, "buffers_bytes", m->buffers_bytes);
-        ff_facts_add_integer(facts, "runtime_bytes", m->runtime_bytes);
-        ff_facts_add_integer(facts, "total_bytes", m->total_bytes);
+        ff_stage_facts(&e->stages[stage], stage, facts);
         ff_facts_close(facts);
     }
     ff_document_table_end(facts);
