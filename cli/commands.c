@@ -8,10 +8,11 @@
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/next.h"
-#include "cli/trace_file.h"
+#include "cli/output_file.h"
 #include "fivefold/validate.h"
 #include "fivefold/version.h"
 #include "output/lines.h"
+#include "output/trace.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,14 +171,21 @@ static ff_status simulate(ff_session *s, const ff_inputs *inputs, const char *la
     return status;
 }
 
+static bool write_trace(void *context, const char *bytes, size_t count) {
+    return ff_output_file_write(context, bytes, count);
+}
+
 static ff_status simulate_to_file(ff_session *s, const ff_inputs *inputs, const char *layout,
                                   const char *path) {
-    ff_trace_file file;
-    ff_status status = ff_trace_file_open(path, s->arena, s->findings, &file);
+    ff_output_file file;
+    ff_status status = ff_output_file_open(path, s->arena, s->findings, &file);
     if (status != FF_OK)
         return status;
-    status = simulate(s, inputs, layout, ff_trace_observer(file.trace));
-    ff_status written = ff_trace_file_close(&file, status == FF_OK, s->findings);
+    ff_trace *trace = ff_trace_create(write_trace, &file);
+    status = simulate(s, inputs, layout, ff_trace_observer(trace));
+    ff_trace_finish(trace);
+    ff_trace_free(trace);
+    ff_status written = ff_output_file_close(&file, status == FF_OK, s->findings);
     if (status == FF_OK && written == FF_OK)
         ff_facts_add_text(s->facts, "trace", "%s", path);
     return status == FF_OK ? written : status;

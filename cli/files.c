@@ -2,6 +2,8 @@
  * open itself from waiting for a pipe's writer. */
 #include "cli/files.h"
 
+#include "cli/output_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,42 +82,14 @@ ff_status ff_file_read(ff_arena *arena, const char *path, ff_diagnostics *findin
     return status;
 }
 
-static int write_all(int descriptor, const char *text, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(descriptor, text, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? errno : EIO;
-        text += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
-
 ff_status ff_file_write(ff_arena *arena, const char *path, const char *text, size_t length,
                         ff_diagnostics *findings) {
-    ff_path_kind kind = ff_path_look(path);
-    char *temporary = ff_arena_printf(arena, "%s.XXXXXX", path);
-    int error = kind == FF_PATH_FOLDER ? EISDIR : kind == FF_PATH_OTHER ? EINVAL : 0;
-    int descriptor = error == 0 ? mkstemp(temporary) : -1;
-    if (error == 0 && descriptor < 0)
-        error = errno;
-    if (descriptor >= 0) {
-        mode_t mask = umask(0); /* mkstemp's file is for its owner alone */
-        umask(mask);
-        error = fchmod(descriptor, 0666 & ~mask) != 0 ? errno : 0;
-        error = error == 0 ? write_all(descriptor, text, length) : error;
-        error = close(descriptor) != 0 && error == 0 ? errno : error;
-        if (error == 0 && rename(temporary, path) != 0)
-            error = errno;
-        if (error != 0)
-            unlink(temporary);
-    }
-    if (error == 0)
-        return FF_OK;
-    ff_report(findings, FF0410, FF_NOWHERE, "cannot write %s: %s", path, strerror(error));
-    return error == ENOENT || error == EISDIR || error == EINVAL ? FF_INVALID : FF_ENVIRONMENT;
+    ff_output_file file;
+    ff_status status = ff_output_file_open(path, arena, findings, &file);
+    if (status != FF_OK)
+        return status;
+    ff_output_file_write(&file, text, length);
+    return ff_output_file_close(&file, true, findings);
 }
 
 const char *ff_path_stem(ff_arena *arena, const char *path) {
