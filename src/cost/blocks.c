@@ -152,7 +152,7 @@ static bool stays_in_domain(const ff_reaches *reaches, ff_exposure exposure) {
  * leaves a little of every one exposed. */
 static void wait_for_host(const ff_cost *cost, const ff_reaches *reaches, const ff_layer_list *list,
                           ff_block_time *time) {
-    const double straggling_share = 0.03;
+    const double straggling_share = 0.03; /* assumed: no published run tells it apart */
     double device_s = time->forward_s + time->backward_s, crossing_s = 0;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++) {
         double exposed_s = time->forward_exposed_s[i] + time->backward_exposed_s[i];
