@@ -70,6 +70,9 @@ FF_API void ff_ledger_chunks(const ff_model *model, const ff_layout *layout,
  * which chunk runs backward; -1: none. */
 FF_API int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks,
                               int64_t stage, ff_held *held);
+/* What a schedule is told of a stage's chunks: `holds[vpp]`. */
+FF_API void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks,
+                            ff_chunk_hold *holds);
 /* What does not depend on the microbatch: made once for a stage's chunks and a ZeRO stage. */
 typedef struct ff_ledger_fixed {
     ff_shard_params params;

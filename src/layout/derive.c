@@ -207,6 +207,18 @@ static void settle_split(ff_deriving *now) {
     }
 }
 
+static void check_recompute(ff_deriving *now) {
+    const ff_layout *layout = now->layout;
+    if (layout->recompute_stages == 0 || layout->recompute_stages == layout->pp)
+        return;
+    now->failed = true;
+    ff_report(now->findings, FF0206, ff_derive_place(now, "recompute"),
+              "recompute has %d numbers, pp is %lld", layout->recompute_stages,
+              (long long)layout->pp);
+    ff_report_help(now->findings, "one number a stage, or one for all: recompute=full:%d",
+                   layout->recompute_of_stage[0]);
+}
+
 /* The default order fits any sizes. */
 static void check_order(ff_deriving *now) {
     static const ff_axis dense[4] = FF_DENSE_ORDER, expert[4] = FF_EXPERT_ORDER;
@@ -232,6 +244,7 @@ ff_status ff_layout_derive(ff_layout *layout, const ff_layout_context *context,
     settle_ulysses(&now);
     settle_sp(&now);
     check_schedule(&now);
+    check_recompute(&now);
     settle_split(&now);
     return now.failed ? FF_INVALID : FF_OK;
 }

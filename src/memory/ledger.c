@@ -180,16 +180,20 @@ int64_t ff_ledger_transfer_bytes(const ff_model *model, const ff_layout *layout,
     return ff_mul3(4, send.elements, send.element_bytes);
 }
 
-int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks, int64_t stage,
-                       ff_held *held) {
-    ff_chunk_hold holds[FF_LAYOUT_MAX_CHUNKS];
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
-    for (int64_t i = 0; i < layout->vpp; i++) {
+void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks, ff_chunk_hold *holds) {
+    for (int64_t i = 0; i < vpp; i++) {
         const ff_chunk_memory *c = chunks[i];
         holds[i] = (ff_chunk_hold){ff_add(c->kept_bytes, c->loss_kept_bytes),
                                    ff_add(c->waiting_bytes, c->loss_waiting_bytes),
                                    ff_add(c->working_bytes, c->loss_working_bytes)};
     }
+}
+
+int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks, int64_t stage,
+                       ff_held *held) {
+    ff_chunk_hold holds[FF_LAYOUT_MAX_CHUNKS];
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    ff_ledger_holds(layout->vpp, chunks, holds);
     return ff_schedule_peak(&shape, (int32_t)stage, holds, held).chunk;
 }
 
