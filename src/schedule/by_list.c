@@ -19,10 +19,9 @@ static int64_t short_of(const ff_schedule_shape *shape) {
     return 4 * (int64_t)shape->stages + 8;
 }
 
-static ff_schedule_shape shortened(const ff_schedule_shape *shape) {
-    ff_schedule_shape small = *shape;
-    small.microbatches = (int32_t)ff_min(shape->microbatches, short_of(shape));
-    return small;
+ff_schedule_shape ff_list_shortened(ff_schedule_shape shape) {
+    shape.microbatches = (int32_t)ff_min(shape.microbatches, short_of(&shape));
+    return shape;
 }
 
 /* --- what is held --- */
@@ -84,7 +83,7 @@ static void post(ledger *l, const ff_action *action) {
 }
 
 ff_peak_states ff_list_peak_states(const ff_schedule_shape *shape, int32_t stage, ff_arena *arena) {
-    ff_schedule_shape small = shortened(shape);
+    ff_schedule_shape small = ff_list_shortened(*shape);
     assert(shape->chunks <= FF_PEAK_MOST_CHUNKS);
     ff_arena *scratch = ff_arena_create();
     ff_order order = ff_schedule_order(&small, stage, scratch);

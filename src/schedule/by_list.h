@@ -6,6 +6,9 @@
 
 enum { FF_PEAK_MOST_CHUNKS = 2 };
 
+/* The shape with no more microbatches than a summary needs. */
+ff_schedule_shape ff_list_shortened(ff_schedule_shape shape);
+
 /* The states of a stage that may be its fullest, whatever its chunks hold: made once for a shape, in
  * the arena, and asked often. */
 typedef struct ff_peak_state {
