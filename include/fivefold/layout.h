@@ -152,10 +152,13 @@ typedef struct ff_layout_key_help {
     const char *name, *values, *left_out;
 } ff_layout_key_help;
 FF_API const ff_layout_key_help *ff_layout_key_describe(int index);
+FF_API const ff_layout_key_help *ff_layout_key_help_of(const char *key); /* by name */
 
 FF_API const char *ff_cp_kind_name(ff_cp_kind kind);
 FF_API const char *ff_recipe_name(ff_recipe recipe);
 FF_API const char *ff_schedule_name(ff_schedule_kind schedule);
+/* Chunks a stage that a kind always runs; 0: two or more, as the layout says. */
+FF_API int ff_schedule_own_chunks(ff_schedule_kind schedule);
 /* By name or alias; false when unknown. */
 FF_API bool ff_schedule_find(const char *name, ff_schedule_kind *schedule);
 FF_API bool ff_recipe_find(const char *name, ff_recipe *recipe);

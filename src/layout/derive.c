@@ -57,9 +57,7 @@ static void settle_sp(ff_deriving *now) {
 static void check_schedule(ff_deriving *now) {
     const ff_layout *layout = now->layout;
     long long vpp = layout->vpp;
-    bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B ||
-                 layout->schedule == FF_SCHEDULE_ZB_H1 || layout->schedule == FF_SCHEDULE_ZB_H2;
-    bool two = ff_default_vpp(layout) == 2;
+    int own = ff_schedule_own_chunks((ff_schedule_kind)layout->schedule);
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED && vpp == 1) {
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
@@ -67,14 +65,14 @@ static void check_schedule(ff_deriving *now) {
         ff_report_rule(now->findings,
                        "interleaving runs several chunks a stage; with one it is 1f1b");
         ff_report_help(now->findings, "vpp=2, or schedule=1f1b");
-    } else if (plain && vpp > 1) {
+    } else if (own == 1 && vpp > 1) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
                   "schedule=%s with vpp=%lld", name, vpp);
         ff_report_rule(now->findings, "%s runs one chunk a stage", name);
         ff_report_help(now->findings, "schedule=interleaved, or vpp=1");
-    } else if (two && vpp != 2) {
+    } else if (own == 2 && vpp != 2) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),

@@ -230,3 +230,7 @@ unsigned ff_layout_key_bit(const char *name) {
 const ff_layout_key_help *ff_layout_key_describe(int index) {
     return index < 0 || index >= ff_layout_key_count ? NULL : &ff_layout_keys[index].help;
 }
+
+const ff_layout_key_help *ff_layout_key_help_of(const char *key) {
+    return ff_layout_key_describe(ff_layout_key_find(key));
+}

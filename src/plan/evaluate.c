@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "plan/levels.h"
 #include "presets/presets.h"
+#include <math.h>
 
 struct ff_evaluator {
     ff_arena *arena;
@@ -73,11 +74,9 @@ void ff_evaluate_memory(ff_evaluator *e, const ff_layout *layout, ff_estimate *e
     for (int i = 0; i < level->map->classes; i++) {
         const ff_class_parts *p = &level->parts[i];
         int64_t stage = level->map->first_stage[i];
-        ff_stage_memory memory;
-        ff_ledger_sum(layout->vpp, &z->fixed[level->split->class_of[stage]], level->transfer_bytes,
-                      p->chunks, p->held, p->running, &memory);
-        if (memory.total_bytes > estimate->peak_bytes) {
-            estimate->peak_bytes = memory.total_bytes;
+        int64_t bytes = ff_ledger_total(&z->fixed[level->split->class_of[stage]], p->held_bytes);
+        if (bytes > estimate->peak_bytes) {
+            estimate->peak_bytes = bytes;
             estimate->peak_stage = stage;
         }
     }
@@ -181,10 +180,16 @@ static void add_all_layers(const ff_evaluator *e, const ff_layout *layout,
     ff_stage_time_add(model, blocks, &all, sum);
 }
 
-double ff_evaluate_floor_s(ff_evaluator *e, const ff_layout *layout) {
-    ff_stage_time sum = {.share = 1};
-    ff_levels_set(e->levels, layout);
+static double all_layers_s(const ff_evaluator *e, const ff_layout *layout, bool splits) {
+    ff_stage_time sum = {.share = 1, .splits = splits};
     add_all_layers(e, layout, &ff_levels_blocks(e->levels, layout, true)->time, &sum);
+    return sum.forward_s + sum.backward_s;
+}
+
+/* A split backward may save what hiding communication costs. */
+double ff_evaluate_floor_s(ff_evaluator *e, const ff_layout *layout) {
+    ff_levels_set(e->levels, layout);
+    double all_s = fmin(all_layers_s(e, layout, false), all_layers_s(e, layout, true));
     double tokens = (double)ff_mul3(layout->mbs, layout->dp, e->cost.seq);
-    return (sum.forward_s + sum.backward_s) / (double)layout->pp / tokens;
+    return all_s / (double)layout->pp / tokens;
 }

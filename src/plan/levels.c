@@ -6,7 +6,7 @@
 #include "schedule/by_list.h"
 #include <string.h>
 
-enum { MOST_ZERO_FORMS = 12, MOST_MAPS = 512, MOST_GRID_SPLITS = 16, MOST_LEVELS = 64 };
+enum { MOST_ZERO_FORMS = 12, MAP_BUCKETS = 512, MOST_GRID_SPLITS = 16, MOST_LEVELS = 64 };
 enum { NOTHING_RECOMPUTED = -1 };
 
 /* What the groups and the weights of a rank depend on. */
@@ -33,6 +33,7 @@ typedef struct block_key {
 typedef struct map_entry {
     map_key key;
     ff_stage_map *map;
+    struct map_entry *next;
 } map_entry;
 
 /* Of a schedule that splits backward. */
@@ -48,8 +49,7 @@ struct ff_levels {
     const ff_program_options *options;
     unsigned split_bit; /* of a layout's given keys */
     ff_block_store *store;
-    map_entry *maps; /* of balanced splits */
-    int map_count;
+    map_entry **maps; /* of balanced splits, by bucket */
     peaks_entry *peaks;
     bool any;
     grid_key grid;
@@ -74,7 +74,7 @@ ff_levels *ff_levels_create(ff_arena *arena, const ff_cost *cost,
     l->options = options;
     l->split_bit = ff_layout_key_bit("layers");
     l->store = ff_block_store_create(arena);
-    l->maps = FF_ARENA_ARRAY(arena, MOST_MAPS, map_entry);
+    l->maps = FF_ARENA_ARRAY(arena, MAP_BUCKETS, map_entry *);
     l->scratch = ff_arena_create();
     l->zero_scratch = ff_arena_create();
     return l;
@@ -159,24 +159,44 @@ static bool map_key_of(const ff_levels *l, const ff_layout *layout, map_key *key
     return (layout->given & l->split_bit) == 0 && !by_stage;
 }
 
-static const ff_stage_map *find_map(ff_levels *l, const ff_layout *layout, const map_key *key,
+static map_entry **bucket_of(const ff_levels *l, const map_key *key) {
+    int64_t mixed = key->pp * 131 + key->vpp * 31 + key->recomputed * 7 + key->whole + key->apart;
+    return &l->maps[(uint64_t)mixed % MAP_BUCKETS];
+}
+
+static const ff_stage_map *find_map(const ff_levels *l, const map_key *key) {
+    for (const map_entry *e = *bucket_of(l, key); e != NULL; e = e->next)
+        if (memcmp(&e->key, key, sizeof *key) == 0)
+            return e->map;
+    return NULL;
+}
+
+static const ff_stage_map *make_map(ff_levels *l, const ff_layout *layout, const map_key *key,
                                     bool kept) {
-    for (int i = 0; kept && i < l->map_count; i++)
-        if (memcmp(&l->maps[i].key, key, sizeof *key) == 0)
-            return l->maps[i].map;
     ff_stage_map *map = ff_stage_map_make(l->arena, l->cost->model, layout, key->apart);
-    if (kept && l->map_count < MOST_MAPS)
-        l->maps[l->map_count++] = (map_entry){*key, map};
+    if (kept) {
+        map_entry *e = FF_ARENA_NEW(l->arena, map_entry), **bucket = bucket_of(l, key);
+        *e = (map_entry){*key, map, *bucket};
+        *bucket = e;
+    }
     return map;
 }
 
+static const ff_stage_map *map_of(ff_levels *l, const ff_layout *layout, const map_key *key,
+                                  bool kept) {
+    const ff_stage_map *map = kept ? find_map(l, key) : NULL;
+    return map != NULL ? map : make_map(l, layout, key, kept);
+}
+
 /* The classes without recomputation. */
-static const ff_stage_map *find_split(ff_levels *l, const ff_layout *layout, map_key key,
-                                      bool kept) {
+static const ff_stage_map *split_of(ff_levels *l, const ff_layout *layout, map_key key, bool kept) {
+    key.whole = key.recomputed = key.apart = 0;
+    const ff_stage_map *split = kept ? find_map(l, &key) : NULL;
+    if (split != NULL)
+        return split;
     ff_layout bare = *layout;
     bare.recompute = FF_RECOMPUTE_NONE;
-    key.whole = key.recomputed = key.apart = 0;
-    return find_map(l, &bare, &key, kept);
+    return make_map(l, &bare, &key, kept);
 }
 
 /* ---- chunks ---- */
@@ -221,9 +241,10 @@ static int32_t peak_of(const ff_peak_states *states, const ff_layout *layout,
 
 static ff_chunk_level make_level(ff_levels *l, const ff_layout *layout, const map_key *key,
                                  bool kept) {
-    ff_chunk_level level = {.map = find_map(l, layout, key, kept)};
+    ff_stage_memory unused;
+    ff_chunk_level level = {.map = map_of(l, layout, key, kept)};
     const ff_stage_map *map = level.map;
-    level.split = key->whole || key->apart ? find_split(l, layout, *key, kept) : map;
+    level.split = key->whole || key->apart ? split_of(l, layout, *key, kept) : map;
     ff_chunk_memory *memory = FF_ARENA_ARRAY(l->scratch, map->contents, ff_chunk_memory);
     level.parts = FF_ARENA_ARRAY(l->scratch, map->classes, ff_class_parts);
     level.transfer_bytes = ff_ledger_transfer_bytes(l->cost->model, layout, l->cost->seq);
@@ -234,6 +255,8 @@ static ff_chunk_level make_level(ff_levels *l, const ff_layout *layout, const ma
         ff_class_parts *p = &level.parts[i];
         make_class(l, layout, memory, &level, i);
         p->running = peak_of(states, layout, p, map->first_stage[i], p->held);
+        p->held_bytes = ff_ledger_sum(layout->vpp, &(ff_ledger_fixed){0}, level.transfer_bytes,
+                                      p->chunks, p->held, p->running, &unused);
     }
     return level;
 }

@@ -24,6 +24,7 @@ typedef struct ff_class_parts {
     ff_chunk_memory const **chunks; /* [vpp] */
     ff_held *held;                  /* [vpp], at the peak, when chunk `running` runs */
     int32_t running;
+    int64_t held_bytes; /* of chunks and transfers, at the peak */
     ff_stage_time time;
 } ff_class_parts;
 
