@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "plan/levels.h"
 #include "presets/presets.h"
+#include "simulate/simulate.h"
 #include <math.h>
 
 struct ff_evaluator {
@@ -152,10 +153,7 @@ double ff_evaluate_least_s(ff_evaluator *e, const ff_layout *layout) {
     return time.step_s / (double)batch_tokens(e, layout);
 }
 
-void ff_evaluate_time(ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
-    const ff_chunk_level *level = ff_levels_timed(e->levels, layout, true);
-    estimate->time = level->pipeline;
-    add_sync(e, layout, level, ff_levels_zero(e->levels, layout, true), &estimate->time);
+static void set_rates(const ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
     double step_s = estimate->time.step_s, devices = (double)ff_layout_world(layout);
     ff_dtype dtype = ff_recipe_describe(layout->recipe)->compute;
     estimate->batch_tokens = batch_tokens(e, layout);
@@ -164,6 +162,44 @@ void ff_evaluate_time(ff_evaluator *e, const ff_layout *layout, ff_estimate *est
     estimate->model_flops_per_device = estimate->tokens_per_s_per_device * e->flop_per_token;
     estimate->mfu =
         estimate->model_flops_per_device / ff_peak_flops(&e->cost.cluster->device, dtype);
+}
+
+void ff_evaluate_time(ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
+    const ff_chunk_level *level = ff_levels_timed(e->levels, layout, true);
+    estimate->time = level->pipeline;
+    add_sync(e, layout, level, ff_levels_zero(e->levels, layout, true), &estimate->time);
+    set_rates(e, layout, estimate);
+}
+
+void ff_evaluate_exactly(ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
+    ff_evaluate_time(e, layout, estimate);
+    ff_simulation_inputs inputs = {&e->cost, layout, ff_levels_reaches(e->levels), FF_DETAIL_CHUNK};
+    const ff_time_blocks *blocks = &ff_levels_blocks(e->levels, layout, true)->time;
+    double formula_s = estimate->time.step_s;
+    estimate->simulated = layout->pp > 1 && ff_simulate_pipeline(&inputs, blocks, &estimate->time);
+    estimate->formula_ratio = formula_s / estimate->time.step_s;
+    set_rates(e, layout, estimate);
+}
+
+const double *ff_evaluate_stages_s(ff_evaluator *e, const ff_layout *layout, ff_arena *arena) {
+    const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
+    double *stage_s = FF_ARENA_ARRAY(arena, layout->pp, double);
+    for (int64_t stage = 0; stage < layout->pp; stage++) {
+        const ff_stage_time *time = &level->parts[level->map->class_of[stage]].time;
+        stage_s[stage] = time->forward_s + time->backward_s;
+    }
+    return stage_s;
+}
+
+ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *e, const ff_layout *layout,
+                                         int64_t limit_bytes) {
+    const ff_blocks *blocks = ff_levels_blocks(e->levels, layout, true);
+    return (ff_split_inputs){.cost = &e->cost,
+                             .layout = layout,
+                             .memory = &blocks->memory,
+                             .time = &blocks->time,
+                             .limit_bytes = limit_bytes,
+                             .may_recompute = layout->recompute != FF_RECOMPUTE_SELECTIVE};
 }
 
 /* Layers of each kind, whole model; recomputed ones as the layout says. */

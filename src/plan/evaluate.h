@@ -9,6 +9,7 @@
 #include "cost/cost.h"
 #include "fivefold/memory.h"
 #include "fivefold/plan.h"
+#include "plan/split.h"
 
 typedef struct ff_evaluator ff_evaluator;
 
@@ -21,7 +22,9 @@ ff_program_options ff_evaluator_options(const ff_evaluator *evaluator);
 typedef struct ff_estimate {
     int64_t peak_bytes, capacity_bytes, peak_stage;
     ff_verdict verdict;
-    ff_step_time time; /* zero when not timed */
+    ff_step_time time;    /* zero when not timed */
+    bool simulated;       /* the pipeline was run */
+    double formula_ratio; /* step by formula over step by run; 1 when it was not run */
     int64_t batch_tokens;
     double s_per_token; /* step_s / batch_tokens */
     double tokens_per_s_per_device, model_flops_per_device, mfu;
@@ -32,6 +35,9 @@ void ff_evaluate_memory(ff_evaluator *evaluator, const ff_layout *layout, ff_est
                         ff_stage_memory *stages);
 /* Time; its memory must be what was evaluated last. */
 void ff_evaluate_time(ff_evaluator *evaluator, const ff_layout *layout, ff_estimate *estimate);
+/* The same with the pipeline run at schedule level (simulate/simulate.h) where the closed form is an
+ * estimate: dearer, for what is shown. */
+void ff_evaluate_exactly(ff_evaluator *evaluator, const ff_layout *layout, ff_estimate *estimate);
 /* A lower bound of its time a token, at a fraction of the cost where a schedule has to be run: no
  * bubble, no transfers. Its memory must be what was evaluated last. */
 double ff_evaluate_least_s(ff_evaluator *evaluator, const ff_layout *layout);
@@ -46,6 +52,13 @@ typedef enum ff_count_answer {
 } ff_count_answer;
 ff_count_answer ff_evaluate_fewest_recomputed(ff_evaluator *evaluator, ff_layout *layout,
                                               int64_t limit_bytes);
+
+/* Of the layout evaluated last, once timed: forward and backward of a microbatch, [pp], in the
+ * arena; and what cutting it into other stages needs. */
+const double *ff_evaluate_stages_s(ff_evaluator *evaluator, const ff_layout *layout,
+                                   ff_arena *arena);
+ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *evaluator, const ff_layout *layout,
+                                         int64_t limit_bytes);
 
 /* No layout of the same grid and block (any vpp, split and ZeRO form) takes less time a token: the
  * slowest stage is no faster than the mean of all, and nothing else is counted. */

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RIVALS = 24, BISECTIONS = 6 };
+enum { MOST_RIVALS = 64, BISECTIONS = 6 };
 static const double LARGEST_FACTOR = 4;
 
 /* ---- another constant ---- */
@@ -88,7 +88,8 @@ static int64_t rivals_of(const ff_plan_set *set) {
     return set->kept < MOST_RIVALS ? set->kept : MOST_RIVALS;
 }
 
-/* The candidate that wins when a constant is scaled; those that no longer fit do not count. */
+/* The candidate that wins when a constant is scaled; those that no longer fit do not count. Times
+ * are by formula, corrected by what the run made of it. */
 static int64_t winner(const ff_plan_set *set, const knob *k, double factor) {
     ff_job *job = FF_ARENA_NEW(set->arena, ff_job);
     ff_profile *profile = FF_ARENA_NEW(set->arena, ff_profile);
@@ -102,13 +103,15 @@ static int64_t winner(const ff_plan_set *set, const knob *k, double factor) {
     double best_s = INFINITY;
     for (int64_t i = 0; evaluator != NULL && i < rivals_of(set); i++) {
         ff_estimate estimate;
-        ff_space_layout(&set->space, &set->best[i].point, NULL, layout);
+        ff_candidate_layout(set, &set->best[i], layout);
         ff_evaluate_memory(evaluator, layout, &estimate, NULL);
         if (estimate.verdict == FF_TOO_BIG)
             continue;
         ff_evaluate_time(evaluator, layout, &estimate);
-        if (estimate.s_per_token < best_s * (1 - 1e-9)) {
-            best_s = estimate.s_per_token;
+        double ratio = set->best[i].formula_ratio, s = estimate.s_per_token;
+        s = ratio > 0 ? s / ratio : s;
+        if (s < best_s * (1 - 1e-9)) {
+            best_s = s;
             best = i;
         }
     }
@@ -135,11 +138,11 @@ static double flip(const ff_plan_set *set, const knob *k, double limit, int64_t 
     return other;
 }
 
-static void layout_text(const ff_plan_set *set, const ff_point *point, const char *name,
+static void layout_text(const ff_plan_set *set, const ff_candidate *candidate, const char *name,
                         ff_facts *facts) {
     char text[FF_LAYOUT_TEXT_BYTES];
     ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
-    ff_space_layout(&set->space, point, NULL, layout);
+    ff_candidate_layout(set, candidate, layout);
     ff_facts_add_text(facts, name, "%s",
                       ff_layout_print(layout, FF_LAYOUT_SHORT, text, sizeof text));
 }
@@ -158,7 +161,7 @@ static void knob_facts(const ff_plan_set *set, const knob *k, ff_facts *facts) {
     if (factor > 0) {
         ff_facts_add_real(facts, "flips_at", now * factor);
         ff_facts_add_real(facts, "factor", factor);
-        layout_text(set, &set->best[takes_up ? up_to : down_to].point, "to", facts);
+        layout_text(set, &set->best[takes_up ? up_to : down_to], "to", facts);
     } else {
         ff_facts_add_null(facts, "flips_at");
     }
@@ -205,7 +208,7 @@ static void close_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_add_boolean(facts, "at_least", within == set->kept && set->kept == set->room);
     if (rival > 0) {
         ff_facts_add_integer(facts, "rival_rank", rival + 1);
-        layout_text(set, &set->best[rival].point, "rival", facts);
+        layout_text(set, &set->best[rival], "rival", facts);
         ff_facts_add_real(facts, "ratio", set->best[rival].s_per_token / set->best[0].s_per_token);
     }
     ff_facts_close(facts);
@@ -218,9 +221,9 @@ static void cliff_facts(const ff_plan_set *set, ff_facts *facts) {
                                                         "DP"};
     ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
     ff_estimate e;
-    ff_space_layout(&set->space, &set->best[0].point, NULL, layout);
+    ff_candidate_layout(set, &set->best[0], layout);
     ff_evaluate_memory(set->evaluator, layout, &e, NULL);
-    ff_evaluate_time(set->evaluator, layout, &e);
+    ff_evaluate_exactly(set->evaluator, layout, &e);
     double loss_s = e.time.bubble_s;
     const char *loss = "the bubble";
     for (int i = 0; i < FF_EXPOSED_COUNT; i++) {
@@ -262,14 +265,15 @@ static void decision_tree(const ff_plan_set *set, char *where, size_t bytes) {
 
 static void baseline_facts(const ff_plan_set *set, const char *name, const char *where,
                            ff_facts *facts) {
-    ff_plan_options options = {.top = 1, .where = where, .without_reasons = true};
+    ff_plan_options options = {
+        .top = 1, .where = where, .by_formula = set->options.by_formula, .without_reasons = true};
     ff_plan_set *found = NULL;
     ff_facts_open_record(facts, NULL);
     ff_facts_add_text(facts, "name", "%s", name);
     ff_facts_add_text(facts, "where", "%s", where);
     ff_status status = ff_plan_search(&set->job, &options, NULL, &found);
     if (status == FF_OK) {
-        layout_text(found, &found->best[0].point, "layout", facts);
+        layout_text(found, &found->best[0], "layout", facts);
         ff_facts_add_real(facts, "ratio", found->best[0].s_per_token / set->best[0].s_per_token);
     } else {
         ff_facts_add_null(facts, "layout");

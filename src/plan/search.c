@@ -2,12 +2,13 @@
 
 #include "base/number.h"
 #include "plan/lesson.h"
+#include "plan/refine.h"
 #include "rules/rules.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Up to here the best are kept in order as they come; above, all are kept and sorted. */
-enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5, KEPT_FOR_REASONS = 64 };
+enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5 };
 
 static int sign(double difference) {
     return difference < 0 ? -1 : difference > 0;
@@ -26,6 +27,22 @@ int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_object
     if (first == 0)
         first = sign(a->s_per_token - b->s_per_token);
     return first != 0 ? first : sign((double)(a->order - b->order));
+}
+
+void ff_candidate_layout(const ff_plan_set *set, const ff_candidate *candidate, ff_layout *layout) {
+    ff_space_layout(&set->space, &candidate->point, NULL, layout);
+    if (candidate->split != NULL)
+        ff_split_put(candidate->split, layout);
+}
+
+ff_candidate ff_candidate_copy(ff_arena *arena, const ff_candidate *candidate) {
+    ff_candidate copy = *candidate;
+    if (candidate->split != NULL) {
+        ff_stage_split *split = FF_ARENA_NEW(arena, ff_stage_split);
+        *split = *candidate->split;
+        copy.split = split;
+    }
+    return copy;
 }
 
 int ff_point_active_dimensions(const ff_point *point) {
@@ -303,8 +320,8 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
     set->keeps_all =
         options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
     set->room = set->keeps_all ? 1024 : options->top;
-    if (!options->without_reasons && set->room < KEPT_FOR_REASONS)
-        set->room = KEPT_FOR_REASONS;
+    if (set->room < FF_MOST_REFINED)
+        set->room = FF_MOST_REFINED;
     set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
     return set;
 }
@@ -324,6 +341,8 @@ static ff_status search_full(ff_plan_set *set, ff_diagnostics *findings) {
         .context = set, .visit = judge, .illegal = note_illegal, .enter = worth_entering};
     ff_space_walk(&set->space, set->arena, &walker);
     rank_all(set);
+    if (!set->options.by_formula)
+        ff_refine(set);
     prefer_plain(set);
     cut_to_top(set);
     return set->kept > 0 ? FF_OK : FF_NO;
