@@ -72,6 +72,8 @@ static const option_row table[] = {
         "price every layout, also where a bound shows that it cannot win"),
     ROW("no-simulate", 0, NULL, PLAN, VALUE_FLAG, no_simulate, NULL,
         "rank by formula alone; else pipelines of the best are run first"),
+    ROW("pareto", 0, NULL, PLAN, VALUE_FLAG, pareto, NULL,
+        "also list what none beats in time, memory and devices at once"),
     ROW("share", 0, "I/N", PLAN, VALUE_TEXT, share, NULL,
         "search only the I-th of N equal shares of the space"),
     ROW("max", 0, "WHAT", PLAN, VALUE_CHOICE, most, extremes,

@@ -131,7 +131,7 @@ static inline const char *layout_at(const answer *a, int rank) {
 }
 
 static inline double s_per_token(const ff_fact *plan) {
-    return ff_fact_real(plan, "time.step_s") / ff_fact_real(plan, "gbs_tokens_actual");
+    return ff_fact_real(plan, "time.step_s") / ff_fact_real(plan, "gbs_tokens_counted");
 }
 
 static inline void assert_counts_add_up(const answer *a) {

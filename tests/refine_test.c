@@ -46,8 +46,7 @@ static void formula_and_run_stay_within_the_bound(void **state) {
     for (int i = 0; i < JOBS; i++) {
         for (int batch = 0; batch < 2; batch++) {
             ff_job *job = job_of(i, batch == 0 ? 131072 : 4194304);
-            answer a =
-                ask(job, (ff_plan_options){.top = 1, .where = "pp>1", .without_reasons = true});
+            answer a = ask(job, (ff_plan_options){.top = 1, .where = "pp>1"});
             for (int64_t k = 0; a.set != NULL && k < a.set->refined.count; k++, run++) {
                 if (a.set->best[k].split != NULL)
                     continue;
@@ -69,7 +68,7 @@ static void what_is_ranked_is_what_is_printed(void **state) {
     int uneven = 0;
     for (int i = 0; i < JOBS; i++) {
         ff_job *job = job_of(i, 1048576);
-        answer a = ask(job, (ff_plan_options){.top = 64, .without_reasons = true});
+        answer a = ask(job, (ff_plan_options){.top = 64});
         double before = 0;
         for (int64_t k = 0; a.set != NULL && k < a.set->refined.count; k++) {
             const ff_candidate *c = &a.set->best[k];
@@ -95,7 +94,7 @@ static void a_change_of_stages_is_a_gain(void **state) {
     (void)state;
     for (int i = 0; i < JOBS; i++) {
         ff_job *job = job_of(i, 1048576);
-        answer a = ask(job, (ff_plan_options){.top = 1, .where = "pp>1", .without_reasons = true});
+        answer a = ask(job, (ff_plan_options){.top = 1, .where = "pp>1"});
         for (int64_t k = 0; a.set != NULL && k < a.set->refined.count; k++) {
             const ff_candidate *c = &a.set->best[k];
             char text[FF_LAYOUT_TEXT_BYTES];

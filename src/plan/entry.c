@@ -117,6 +117,7 @@ void ff_entry_facts(const ff_job *job, const ff_layout *layout, const ff_estimat
                          ff_mul(ff_layout_batch_sequences(layout), job->seq));
     if (estimate->time.step_s <= 0)
         return;
+    ff_facts_add_integer(facts, "gbs_tokens_counted", estimate->counted_tokens);
     ff_time_facts(estimate, facts);
     ff_facts_add_real(facts, "tokens_per_s_per_device", estimate->tokens_per_s_per_device);
     ff_facts_add_real(facts, "model_tflops_per_device", estimate->model_flops_per_device / 1e12);

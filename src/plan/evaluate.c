@@ -6,6 +6,8 @@
 #include "simulate/simulate.h"
 #include <math.h>
 
+enum { MOST_OVERSHOOT = 10 }; /* a tenth of the batch */
+
 struct ff_evaluator {
     ff_arena *arena;
     const ff_job *job;
@@ -146,18 +148,25 @@ static int64_t batch_tokens(const ff_evaluator *e, const ff_layout *layout) {
     return ff_mul(ff_layout_batch_sequences(layout), e->cost.seq);
 }
 
+/* A batch far beyond what was asked for is no gain: what overshoots by more is not counted. */
+static int64_t counted_tokens(const ff_evaluator *e, const ff_layout *layout) {
+    int64_t actual = batch_tokens(e, layout), target = e->job->gbs_tokens;
+    return target == 0 ? actual : ff_min(actual, target + target / MOST_OVERSHOOT);
+}
+
 double ff_evaluate_least_s(ff_evaluator *e, const ff_layout *layout) {
     const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
     ff_step_time time = level->least;
     add_sync(e, layout, level, ff_levels_zero(e->levels, layout, true), &time);
-    return time.step_s / (double)batch_tokens(e, layout);
+    return time.step_s / (double)counted_tokens(e, layout);
 }
 
 static void set_rates(const ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
     double step_s = estimate->time.step_s, devices = (double)ff_layout_world(layout);
     ff_dtype dtype = ff_recipe_describe(layout->recipe)->compute;
     estimate->batch_tokens = batch_tokens(e, layout);
-    estimate->s_per_token = step_s / (double)estimate->batch_tokens;
+    estimate->counted_tokens = counted_tokens(e, layout);
+    estimate->s_per_token = step_s / (double)estimate->counted_tokens;
     estimate->tokens_per_s_per_device = (double)estimate->batch_tokens / step_s / devices;
     estimate->model_flops_per_device = estimate->tokens_per_s_per_device * e->flop_per_token;
     estimate->mfu =

@@ -26,7 +26,9 @@ typedef struct ff_estimate {
     bool simulated;       /* the pipeline was run */
     double formula_ratio; /* step by formula over step by run; 1 when it was not run */
     int64_t batch_tokens;
-    double s_per_token; /* step_s / batch_tokens */
+    int64_t
+        counted_tokens; /* of these, what counts in a ranking: at most a tenth beyond the target */
+    double s_per_token; /* step_s / counted_tokens */
     double tokens_per_s_per_device, model_flops_per_device, mfu;
 } ff_estimate;
 

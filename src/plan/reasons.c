@@ -5,6 +5,7 @@
  *                 candidates are priced again: the nearest factor at which another one wins
  *   close         candidates within the model's own error (data/accuracy.yaml): the two to measure
  *                 are the first and the closest one that divides the work otherwise
+ *   schedule      the best among schedules that the stack does not run
  *   baselines     the best layout of each rule of thumb, found by a search of its own subspace
  *
  * Assumption: a winner under another constant is among the candidates kept (the best by time). */
@@ -295,9 +296,54 @@ static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_close(facts);
 }
 
+/* ---- schedules that the stack does not run ---- */
+
+static bool other_schedules(const ff_plan_set *set, char *grid, size_t bytes) {
+    size_t used = (size_t)snprintf(grid, bytes, "schedule=");
+    const char *before = "";
+    for (int kind = FF_SCHEDULE_1F1B; kind < FF_SCHEDULE_COUNT; kind++) {
+        if (set->job.profile->schedules & 1u << kind)
+            continue;
+        used += (size_t)snprintf(grid + used, bytes - used, "%s%s", before,
+                                 ff_schedule_name((ff_schedule_kind)kind));
+        before = ",";
+    }
+    return before[0] != '\0';
+}
+
+/* Among layouts that divide a layer as the first does. */
+static void schedule_facts(const ff_plan_set *set, ff_facts *facts) {
+    char where[160], grid[160];
+    const int32_t *at = set->best[0].point.value;
+    ff_plan_options options = {.top = 1,
+                               .where = where,
+                               .grid = grid,
+                               .by_formula = set->options.by_formula,
+                               .without_reasons = true};
+    ff_plan_set *found = NULL;
+    ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
+    if (ff_space_names(&set->space, FF_DIM_SCHEDULE) || !other_schedules(set, grid, sizeof grid))
+        return;
+    snprintf(where, sizeof where, "tp=%d,cp=%d,ep=%d,etp=%d,zero=%d,pp>1,cp_kind=%s,sp=%d,order=0",
+             at[FF_DIM_TP], at[FF_DIM_CP], at[FF_DIM_EP], at[FF_DIM_ETP], at[FF_DIM_ZERO],
+             ff_cp_kind_name((ff_cp_kind)at[FF_DIM_CP_KIND]), at[FF_DIM_SP]);
+    if (ff_plan_search(&set->job, &options, NULL, &found) == FF_OK) {
+        ff_candidate_layout(found, &found->best[0], layout);
+        ff_facts_open_record(facts, "other_schedule");
+        ff_facts_add_text(facts, "schedule", "%s",
+                          ff_schedule_name((ff_schedule_kind)layout->schedule));
+        ff_facts_add_text(facts, "profile", "%s", set->job.profile->name);
+        layout_text(found, &found->best[0], "layout", facts);
+        ff_facts_add_real(facts, "ratio", found->best[0].s_per_token / set->best[0].s_per_token);
+        ff_facts_close(facts);
+    }
+    ff_plan_free(found);
+}
+
 void ff_reasons_facts(const ff_plan_set *set, ff_facts *facts) {
     cliff_facts(set, facts);
     sensitivity_facts(set, facts);
     close_facts(set, facts);
+    schedule_facts(set, facts);
     baselines_facts(set, facts);
 }

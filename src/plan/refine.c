@@ -5,7 +5,7 @@
 #include "plan/split.h"
 #include <string.h>
 
-static const double WORTHWHILE = 0.997; /* of the time, for stages that are not alike */
+static const double WORTHWHILE = 0.99; /* of the time, for stages that are not alike */
 enum { MOST_MOVES = 4 };
 
 /* A candidate in work: the layout, and the best that was made of it. */
@@ -158,6 +158,23 @@ static void sort_by_time(ff_candidate *best, int64_t count) {
     }
 }
 
+/* The best with room may be another one now. */
+static void refine_roomy(ff_plan_set *set, int64_t count) {
+    if (set->has_roomy)
+        refine(set, &set->roomy);
+    for (int64_t i = 0; i < count && set->has_roomy; i++) {
+        if (set->best[i].verdict != FF_FITS)
+            continue;
+        if (ff_candidate_compare(&set->best[i], &set->roomy, FF_OBJECTIVE_TOKENS) < 0)
+            set->roomy = set->best[i];
+        return;
+    }
+}
+
+int ff_refined_most(const ff_plan_options *options) {
+    return options->without_reasons ? FF_FEW_REFINED : FF_MOST_REFINED;
+}
+
 /* Whether one that was not run might be first: the formula is at most so much above the run. */
 static bool is_capped(const ff_plan_set *set, int64_t count) {
     double limit = set->best[0].s_per_token * (1 + FF_REFINE_BOUND);
@@ -167,7 +184,7 @@ static bool is_capped(const ff_plan_set *set, int64_t count) {
 void ff_refine(ff_plan_set *set) {
     if (set->kept == 0 || set->options.objective != FF_OBJECTIVE_TOKENS)
         return;
-    int64_t count = ff_min(set->kept, FF_MOST_REFINED);
+    int64_t count = ff_min(set->kept, ff_refined_most(&set->options));
     set->refined = (ff_refined){.count = count};
     for (int64_t i = 0; i < count; i++) {
         set->best[i].formula_rank = (int32_t)i + 1;
@@ -175,6 +192,7 @@ void ff_refine(ff_plan_set *set) {
         set->refined.splits += set->best[i].split != NULL;
     }
     sort_by_time(set->best, count);
+    refine_roomy(set, count);
     for (int64_t i = 1; i < count; i++)
         set->refined.moved += set->best[i].formula_rank < set->best[i - 1].formula_rank;
     set->refined.capped = is_capped(set, count);

@@ -5,6 +5,7 @@
 #include "cluster/describe.h"
 #include "plan/entry.h"
 #include "plan/lesson.h"
+#include "plan/pareto.h"
 #include "plan/reasons.h"
 #include "plan/refine.h"
 #include "plan/remedy.h"
@@ -173,9 +174,9 @@ static void terms_of(const ff_step_time *a, const ff_step_time *b, term *terms) 
         terms[3 + i] = (term){names[i], a->exposed_s[i], b->exposed_s[i]};
 }
 
-/* Steps of different batches are compared at the first one's batch. */
+/* Steps of different batches are compared at the first one's batch, by what counts of each. */
 static double scale_of(const view *to, const view *from) {
-    return (double)to->estimate.batch_tokens / (double)from->estimate.batch_tokens;
+    return (double)to->estimate.counted_tokens / (double)from->estimate.counted_tokens;
 }
 
 static void against_facts(const view *first, const view *second, ff_facts *facts) {
@@ -395,6 +396,8 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
     slow_facts(set, &first, facts);
     if (set->has_too_big)
         too_big_facts(set, facts);
+    if (set->options.pareto)
+        ff_pareto_facts(set, facts);
     if (!set->options.without_reasons)
         ff_reasons_facts(set, facts);
 }

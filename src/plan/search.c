@@ -320,8 +320,7 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
     set->keeps_all =
         options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
     set->room = set->keeps_all ? 1024 : options->top;
-    if (set->room < FF_MOST_REFINED)
-        set->room = FF_MOST_REFINED;
+    set->room = (int)ff_max(set->room, ff_refined_most(options));
     set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
     return set;
 }
