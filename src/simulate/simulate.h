@@ -20,6 +20,8 @@
  *   messages   cost the sender nothing, arrive after the transfer; receives wait
  *   ZeRO-1/2   gathers of updated weights run under the next step's first forwards where the stack
  *              overlaps them: the step is periodic, so they are in flight when it begins
+ *   ZeRO-2     reductions of a microbatch are waited for before the stage goes on, as its buckets
+ *              are freed (DeepSpeed: the epilogue of each backward)
  *   ZeRO-3     one unit is prefetched while the one before runs
  *   the end    reductions, gradient norm (all stages wait for the last), optimizer, gathers that are
  *              not overlapped, the stack's fixed time
