@@ -156,10 +156,12 @@ static void try_text(const ff_job *job, const char *text, best *b) {
 static void try_forms(const ff_job *job, const char *sizes, int64_t tp, int64_t cp, int zero,
                       bool with_experts, best *b) {
     static const char *const sps[] = {"", ",sp=0"};
-    static const char *const kinds[] = {"", ",cp_kind=allgather", ",cp_kind=ulysses"};
+    static const char *const kinds[] = {"", ",cp_kind=allgather", ",cp_kind=ulysses",
+                                        ",cp_kind=hybrid:2"};
+    bool crosses = job->cluster.domain_devices == 2 * tp && cp > 2;
     static const char *const weights[] = {",zero3_weights=stream", ",zero3_weights=resident"};
     for (int s = 0; s < (tp > 1 && !with_experts ? 2 : 1); s++) {
-        for (int k = 0; k < (cp > 1 ? 3 : 1); k++) {
+        for (int k = 0; k < (crosses ? 4 : cp > 1 ? 3 : 1); k++) {
             for (int w = 0; w < (zero == 3 ? 2 : 1); w++) {
                 char text[256];
                 snprintf(text, sizeof text, "%s%s%s%s", sizes, sps[s], kinds[k],

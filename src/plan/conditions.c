@@ -45,7 +45,7 @@ static bool read_recompute(const char *text, int32_t *value) {
 static int word_of(ff_dimension dimension, const ff_layout *layout) {
     switch (dimension) {
     case FF_DIM_CP_KIND:
-        return (int)layout->cp_kind;
+        return ff_cp_choice(layout->cp_kind, layout->ulysses);
     case FF_DIM_RECIPE:
         return (int)layout->recipe;
     case FF_DIM_SCHEDULE:

@@ -14,8 +14,18 @@ struct ff_evaluator {
     ff_cost cost;
     ff_program_options options;
     double flop_per_token;
+    ff_chunk_content all[2]; /* the whole model, no layer recomputed or all of them */
     ff_levels *levels;
 };
+
+static ff_chunk_content whole_model(const ff_model *model, bool recomputed) {
+    ff_chunk_content all = {.layers = model->layers, .embedding = true, .head = true};
+    for (int i = 0; i < model->layers; i++) {
+        all.of_kind[model->layer_kind[i]]++;
+        all.recomputed_of_kind[model->layer_kind[i]] += recomputed;
+    }
+    return all;
+}
 
 ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
     ff_physics physics;
@@ -35,6 +45,8 @@ ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
                         .gemm_memo = FF_ARENA_NEW(arena, ff_gemm_memo)};
     e->options = (ff_program_options){job->seq, job->profile->kernels, job->imbalance};
     e->flop_per_token = ff_model_flop_per_token(&job->model, job->seq, FF_FLOP_FULL);
+    e->all[0] = whole_model(&job->model, false);
+    e->all[1] = whole_model(&job->model, true);
     e->levels = ff_levels_create(arena, &e->cost, &e->options);
     return e;
 }
@@ -211,30 +223,21 @@ ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *e, const ff_layout *layou
                              .may_recompute = layout->recompute != FF_RECOMPUTE_SELECTIVE};
 }
 
-/* Layers of each kind, whole model; recomputed ones as the layout says. */
-static void add_all_layers(const ff_evaluator *e, const ff_layout *layout,
-                           const ff_time_blocks *blocks, ff_stage_time *sum) {
-    const ff_model *model = e->cost.model;
-    ff_chunk_content all = {.layers = model->layers, .embedding = true, .head = true};
-    bool whole = layout->recompute == FF_RECOMPUTE_FULL && layout->recompute_layers == 0 &&
-                 layout->recompute_stages == 0;
-    for (int i = 0; i < model->layers; i++) {
-        all.of_kind[model->layer_kind[i]]++;
-        all.recomputed_of_kind[model->layer_kind[i]] += whole;
-    }
-    ff_stage_time_add(model, blocks, &all, sum);
-}
-
-static double all_layers_s(const ff_evaluator *e, const ff_layout *layout, bool splits) {
+/* The whole model in one chunk; recomputed layers as the layout says. */
+static double all_layers_s(const ff_evaluator *e, const ff_time_blocks *blocks,
+                           const ff_chunk_content *all, bool splits) {
     ff_stage_time sum = {.share = 1, .splits = splits};
-    add_all_layers(e, layout, &ff_levels_blocks(e->levels, layout, true)->time, &sum);
+    ff_stage_time_add(e->cost.model, blocks, all, &sum);
     return sum.forward_s + sum.backward_s;
 }
 
 /* A split backward may save what hiding communication costs. */
 double ff_evaluate_floor_s(ff_evaluator *e, const ff_layout *layout) {
-    ff_levels_set(e->levels, layout);
-    double all_s = fmin(all_layers_s(e, layout, false), all_layers_s(e, layout, true));
+    bool whole = layout->recompute == FF_RECOMPUTE_FULL && layout->recompute_layers == 0 &&
+                 layout->recompute_stages == 0;
+    const ff_chunk_content *all = &e->all[whole];
+    const ff_time_blocks *blocks = &ff_levels_set_blocks(e->levels, layout)->time;
+    double all_s = fmin(all_layers_s(e, blocks, all, false), all_layers_s(e, blocks, all, true));
     double tokens = (double)ff_mul3(layout->mbs, layout->dp, e->cost.seq);
     return all_s / (double)layout->pp / tokens;
 }

@@ -305,10 +305,19 @@ static void set_split(ff_levels *l) {
     memset(l->zeros[l->at_split], 0, sizeof l->zeros[l->at_split]);
 }
 
-void ff_levels_set(ff_levels *l, const ff_layout *layout) {
+static void set_grid_and_blocks(ff_levels *l, const ff_layout *layout) {
     bool new_grid = set_grid(l, layout);
     if (set_blocks(l, layout, new_grid))
         clear_levels(l);
+}
+
+const ff_blocks *ff_levels_set_blocks(ff_levels *l, const ff_layout *layout) {
+    set_grid_and_blocks(l, layout);
+    return ff_levels_blocks(l, layout, true);
+}
+
+void ff_levels_set(ff_levels *l, const ff_layout *layout) {
+    set_grid_and_blocks(l, layout);
     set_chunks(l, layout);
     set_split(l);
 }

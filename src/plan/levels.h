@@ -55,6 +55,8 @@ void ff_levels_free(ff_levels *levels);
 
 /* Makes a layout's levels the current ones. */
 void ff_levels_set(ff_levels *levels, const ff_layout *layout);
+/* Grid and blocks alone, timed; ff_levels_set must follow before anything else is asked. */
+const ff_blocks *ff_levels_set_blocks(ff_levels *levels, const ff_layout *layout);
 /* The current ones; the blocks' time, the level's time and a form's time are made when asked for. */
 const ff_reaches *ff_levels_reaches(const ff_levels *levels);
 const ff_blocks *ff_levels_blocks(ff_levels *levels, const ff_layout *layout, bool timed);

@@ -324,9 +324,8 @@ static void schedule_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
     if (ff_space_names(&set->space, FF_DIM_SCHEDULE) || !other_schedules(set, grid, sizeof grid))
         return;
-    snprintf(where, sizeof where, "tp=%d,cp=%d,ep=%d,etp=%d,zero=%d,pp>1,cp_kind=%s,sp=%d,order=0",
-             at[FF_DIM_TP], at[FF_DIM_CP], at[FF_DIM_EP], at[FF_DIM_ETP], at[FF_DIM_ZERO],
-             ff_cp_kind_name((ff_cp_kind)at[FF_DIM_CP_KIND]), at[FF_DIM_SP]);
+    snprintf(where, sizeof where, "tp=%d,cp=%d,ep=%d,etp=%d,zero=%d,pp>1,cp_kind=ring,order=0",
+             at[FF_DIM_TP], at[FF_DIM_CP], at[FF_DIM_EP], at[FF_DIM_ETP], at[FF_DIM_ZERO]);
     if (ff_plan_search(&set->job, &options, NULL, &found) == FF_OK) {
         ff_candidate_layout(found, &found->best[0], layout);
         ff_facts_open_record(facts, "other_schedule");

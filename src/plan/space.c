@@ -154,13 +154,20 @@ static int64_t largest_mbs(const ff_space *space, int64_t dp) {
 }
 
 /* The ring is the usual one; gathering K and V trades overlap for fewer steps; Ulysses exchanges
- * heads. */
-static void cp_kinds(const ff_space *space, int64_t cp, values *v) {
+ * heads; a hybrid does so inside the domain and runs a ring between domains. The plain ring is never
+ * faster than the zigzag one. */
+static void cp_kinds(const ff_space *space, int64_t tp, int64_t cp, values *v) {
     static const ff_cp_kind kinds[] = {FF_CP_RING, FF_CP_ALLGATHER, FF_CP_ULYSSES};
     if (add_choices(space, FF_DIM_CP_KIND, v))
         return;
     for (size_t i = 0; i < (cp > 1 ? sizeof kinds / sizeof *kinds : 1); i++)
         add(space, FF_DIM_CP_KIND, v, (int64_t)kinds[i]);
+    int64_t inside = space->job->cluster.domain_devices / tp;
+    if (ff_space_names(space, FF_DIM_CP_KIND))
+        for (int64_t ulysses = 2; ulysses < cp; ulysses++)
+            add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, ulysses));
+    else if (inside > 1 && inside < cp && cp % inside == 0)
+        add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, inside));
 }
 
 /* Sequence parallelism first; experts need it. */
@@ -255,8 +262,11 @@ static ff_layout_context context_of(const ff_space *space) {
 static void set_block(const ff_point *point, ff_layout *layout) {
     const ff_recompute_choice *mode = &ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]];
     layout->sp = point->value[FF_DIM_SP];
-    layout->cp_kind = (ff_cp_kind)point->value[FF_DIM_CP_KIND];
-    layout->ulysses = layout->cp_kind == FF_CP_ULYSSES ? layout->cp : 1;
+    layout->cp_kind = (ff_cp_kind)(point->value[FF_DIM_CP_KIND] % FF_CP_CHOICES);
+    layout->ulysses = layout->cp_kind == FF_CP_ULYSSES ? layout->cp
+                      : layout->cp_kind == FF_CP_HYBRID
+                          ? point->value[FF_DIM_CP_KIND] / FF_CP_CHOICES
+                          : 1;
     layout->recipe = (ff_recipe)point->value[FF_DIM_RECIPE];
     layout->recompute = mode->mode;
     layout->recompute_modules = mode->modules;
@@ -472,7 +482,7 @@ static void walk_experts(walk *w, int64_t dp) {
     at[FF_DIM_DP] = (int32_t)dp;
     powers(space, FF_DIM_MBS, largest_mbs(space, dp), &w->sizes);
     fill_pipelines(space, sizes.pp, &w->pipelines);
-    cp_kinds(space, sizes.cp, &w->kinds);
+    cp_kinds(space, sizes.tp, sizes.cp, &w->kinds);
     sequence_parallel(space, sizes.tp, &w->sps);
     recipes(space, &w->recipes);
     numbers(space, FF_DIM_RECOMPUTE, 0, ff_recompute_choice_count - 1, &w->modes);

@@ -24,7 +24,7 @@ typedef enum ff_dimension {
     FF_DIM_ETP,
     FF_DIM_ORDER, /* index into the orders, see ff_space_order */
     FF_DIM_MBS,
-    FF_DIM_CP_KIND, /* ff_cp_kind */
+    FF_DIM_CP_KIND, /* ff_cp_choice */
     FF_DIM_SP,
     FF_DIM_RECIPE,    /* ff_recipe */
     FF_DIM_RECOMPUTE, /* index into ff_recompute_choices */
@@ -36,6 +36,12 @@ typedef enum ff_dimension {
     FF_DIM_DP,      /* derived: --grid and --where only filter it */
     FF_DIM_COUNT
 } ff_dimension;
+
+enum { FF_CP_CHOICES = 8 }; /* more than there are kinds */
+/* A kind of context parallelism, of hybrids with the ranks of the Ulysses part. */
+static inline int32_t ff_cp_choice(ff_cp_kind kind, int64_t ulysses) {
+    return (int32_t)kind + (kind == FF_CP_HYBRID ? (int32_t)ulysses * FF_CP_CHOICES : 0);
+}
 
 /* A point: one value a dimension, and what was found for it. */
 typedef struct ff_point {
