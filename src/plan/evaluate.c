@@ -4,7 +4,6 @@
 #include "plan/levels.h"
 #include "presets/presets.h"
 #include "simulate/simulate.h"
-#include <math.h>
 
 enum { MOST_OVERSHOOT = 10 }; /* a tenth of the batch */
 
@@ -14,18 +13,8 @@ struct ff_evaluator {
     ff_cost cost;
     ff_program_options options;
     double flop_per_token;
-    ff_chunk_content all[2]; /* the whole model, no layer recomputed or all of them */
     ff_levels *levels;
 };
-
-static ff_chunk_content whole_model(const ff_model *model, bool recomputed) {
-    ff_chunk_content all = {.layers = model->layers, .embedding = true, .head = true};
-    for (int i = 0; i < model->layers; i++) {
-        all.of_kind[model->layer_kind[i]]++;
-        all.recomputed_of_kind[model->layer_kind[i]] += recomputed;
-    }
-    return all;
-}
 
 ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
     ff_physics physics;
@@ -45,8 +34,6 @@ ff_evaluator *ff_evaluator_create(const ff_job *job, ff_diagnostics *findings) {
                         .gemm_memo = FF_ARENA_NEW(arena, ff_gemm_memo)};
     e->options = (ff_program_options){job->seq, job->profile->kernels, job->imbalance};
     e->flop_per_token = ff_model_flop_per_token(&job->model, job->seq, FF_FLOP_FULL);
-    e->all[0] = whole_model(&job->model, false);
-    e->all[1] = whole_model(&job->model, true);
     e->levels = ff_levels_create(arena, &e->cost, &e->options);
     return e;
 }
@@ -195,7 +182,7 @@ void ff_evaluate_time(ff_evaluator *e, const ff_layout *layout, ff_estimate *est
 void ff_evaluate_exactly(ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
     ff_evaluate_time(e, layout, estimate);
     ff_simulation_inputs inputs = {&e->cost, layout, ff_levels_reaches(e->levels), FF_DETAIL_CHUNK};
-    const ff_time_blocks *blocks = &ff_levels_blocks(e->levels, layout, true)->time;
+    const ff_time_blocks *blocks = ff_levels_time_blocks(e->levels, layout);
     double formula_s = estimate->time.step_s;
     estimate->simulated = layout->pp > 1 && ff_simulate_pipeline(&inputs, blocks, &estimate->time);
     estimate->formula_ratio = formula_s / estimate->time.step_s;
@@ -214,30 +201,18 @@ const double *ff_evaluate_stages_s(ff_evaluator *e, const ff_layout *layout, ff_
 
 ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *e, const ff_layout *layout,
                                          int64_t limit_bytes) {
-    const ff_blocks *blocks = ff_levels_blocks(e->levels, layout, true);
     return (ff_split_inputs){.cost = &e->cost,
                              .layout = layout,
-                             .memory = &blocks->memory,
-                             .time = &blocks->time,
+                             .memory = ff_levels_memory_blocks(e->levels, layout),
+                             .time = ff_levels_time_blocks(e->levels, layout),
                              .limit_bytes = limit_bytes,
                              .may_recompute = layout->recompute != FF_RECOMPUTE_SELECTIVE};
 }
 
-/* The whole model in one chunk; recomputed layers as the layout says. */
-static double all_layers_s(const ff_evaluator *e, const ff_time_blocks *blocks,
-                           const ff_chunk_content *all, bool splits) {
-    ff_stage_time sum = {.share = 1, .splits = splits};
-    ff_stage_time_add(e->cost.model, blocks, all, &sum);
-    return sum.forward_s + sum.backward_s;
-}
-
-/* A split backward may save what hiding communication costs. */
 double ff_evaluate_floor_s(ff_evaluator *e, const ff_layout *layout) {
     bool whole = layout->recompute == FF_RECOMPUTE_FULL && layout->recompute_layers == 0 &&
                  layout->recompute_stages == 0;
-    const ff_chunk_content *all = &e->all[whole];
-    const ff_time_blocks *blocks = &ff_levels_set_blocks(e->levels, layout)->time;
-    double all_s = fmin(all_layers_s(e, blocks, all, false), all_layers_s(e, blocks, all, true));
+    double all_s = ff_levels_least_s(e->levels, layout, whole);
     double tokens = (double)ff_mul3(layout->mbs, layout->dp, e->cost.seq);
     return all_s / (double)layout->pp / tokens;
 }

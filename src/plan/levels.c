@@ -46,7 +46,6 @@ typedef struct peaks_entry {
 struct ff_levels {
     ff_arena *arena;
     const ff_cost *cost;
-    const ff_program_options *options;
     unsigned split_bit; /* of a layout's given keys */
     ff_block_store *store;
     map_entry **maps; /* of balanced splits, by bucket */
@@ -71,9 +70,8 @@ ff_levels *ff_levels_create(ff_arena *arena, const ff_cost *cost,
     ff_levels *l = FF_ARENA_NEW(arena, ff_levels);
     l->arena = arena;
     l->cost = cost;
-    l->options = options;
     l->split_bit = ff_layout_key_bit("layers");
-    l->store = ff_block_store_create(arena);
+    l->store = ff_block_store_create(arena, cost, options);
     l->maps = FF_ARENA_ARRAY(arena, MAP_BUCKETS, map_entry *);
     l->scratch = ff_arena_create();
     l->zero_scratch = ff_arena_create();
@@ -81,6 +79,7 @@ ff_levels *ff_levels_create(ff_arena *arena, const ff_cost *cost,
 }
 
 void ff_levels_free(ff_levels *l) {
+    ff_block_store_free(l->store);
     ff_arena_free(l->scratch);
     ff_arena_free(l->zero_scratch);
 }
@@ -127,7 +126,7 @@ static bool set_blocks(ff_levels *l, const ff_layout *layout, bool new_grid) {
     if (!new_grid && l->blocks != NULL && memcmp(&key, &l->block, sizeof key) == 0)
         return false;
     l->block = key;
-    l->blocks = ff_block_store_get(l->store, l->cost, l->options, layout, &l->reaches);
+    l->blocks = ff_block_store_get(l->store, layout, &l->reaches);
     return true;
 }
 
@@ -245,11 +244,12 @@ static ff_chunk_level make_level(ff_levels *l, const ff_layout *layout, const ma
     ff_chunk_level level = {.map = map_of(l, layout, key, kept)};
     const ff_stage_map *map = level.map;
     level.split = key->whole || key->apart ? split_of(l, layout, *key, kept) : map;
+    const ff_memory_blocks *blocks = ff_levels_memory_blocks(l, layout);
     ff_chunk_memory *memory = FF_ARENA_ARRAY(l->scratch, map->contents, ff_chunk_memory);
     level.parts = FF_ARENA_ARRAY(l->scratch, map->classes, ff_class_parts);
     level.transfer_bytes = ff_ledger_transfer_bytes(l->cost->model, layout, l->cost->seq);
     for (int i = 0; i < map->contents; i++)
-        ff_ledger_chunk(l->cost->model, layout, &l->blocks->memory, &map->content[i], &memory[i]);
+        ff_ledger_chunk(l->cost->model, layout, blocks, &map->content[i], &memory[i]);
     const ff_peak_states *states = key->apart ? peaks_of(l, layout) : NULL;
     for (int i = 0; i < map->classes; i++) {
         ff_class_parts *p = &level.parts[i];
@@ -311,9 +311,9 @@ static void set_grid_and_blocks(ff_levels *l, const ff_layout *layout) {
         clear_levels(l);
 }
 
-const ff_blocks *ff_levels_set_blocks(ff_levels *l, const ff_layout *layout) {
+double ff_levels_least_s(ff_levels *l, const ff_layout *layout, bool recomputed) {
     set_grid_and_blocks(l, layout);
-    return ff_levels_blocks(l, layout, true);
+    return ff_blocks_least_s(l->store, l->blocks, layout, &l->reaches, recomputed);
 }
 
 void ff_levels_set(ff_levels *l, const ff_layout *layout) {
@@ -328,10 +328,12 @@ const ff_reaches *ff_levels_reaches(const ff_levels *l) {
     return &l->reaches;
 }
 
-const ff_blocks *ff_levels_blocks(ff_levels *l, const ff_layout *layout, bool timed) {
-    if (timed)
-        ff_blocks_time(l->blocks, l->cost, layout, &l->reaches);
-    return l->blocks;
+const ff_memory_blocks *ff_levels_memory_blocks(ff_levels *l, const ff_layout *layout) {
+    return ff_blocks_memory(l->store, l->blocks, layout);
+}
+
+const ff_time_blocks *ff_levels_time_blocks(ff_levels *l, const ff_layout *layout) {
+    return ff_blocks_time(l->store, l->blocks, layout, &l->reaches);
 }
 
 const ff_chunk_level *ff_levels_chunks(const ff_levels *l) {
@@ -340,12 +342,13 @@ const ff_chunk_level *ff_levels_chunks(const ff_levels *l) {
 
 static void time_classes(ff_levels *l, const ff_layout *layout, ff_chunk_level *level) {
     const ff_stage_map *map = level->map;
+    const ff_time_blocks *blocks = ff_levels_time_blocks(l, layout);
     for (int i = 0; i < map->classes; i++) {
         level->parts[i].time = ff_stage_time_start(layout);
         int64_t first = map->first_stage[i] * layout->vpp;
         for (int64_t chunk = 0; chunk < layout->vpp; chunk++)
-            ff_stage_time_add(l->cost->model, &l->blocks->time,
-                              &map->content[map->content_of[first + chunk]], &level->parts[i].time);
+            ff_stage_time_add(l->cost->model, blocks, &map->content[map->content_of[first + chunk]],
+                              &level->parts[i].time);
     }
 }
 
@@ -365,7 +368,6 @@ const ff_chunk_level *ff_levels_timed(ff_levels *l, const ff_layout *layout, boo
     for (int64_t stage = 0; stage < layout->pp; stage++)
         stages[stage] = &level->parts[level->map->class_of[stage]].time;
     if (!level->timed) {
-        ff_blocks_time(l->blocks, l->cost, layout, &l->reaches);
         time_classes(l, layout, level);
         ff_pipeline_least_of(layout, stages, &level->least);
         level->step_end_s =

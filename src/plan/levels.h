@@ -55,11 +55,13 @@ void ff_levels_free(ff_levels *levels);
 
 /* Makes a layout's levels the current ones. */
 void ff_levels_set(ff_levels *levels, const ff_layout *layout);
-/* Grid and blocks alone, timed; ff_levels_set must follow before anything else is asked. */
-const ff_blocks *ff_levels_set_blocks(ff_levels *levels, const ff_layout *layout);
-/* The current ones; the blocks' time, the level's time and a form's time are made when asked for. */
+/* Forward and backward of a microbatch through the whole model, at least (ff_blocks_least_s). Grid and
+ * blocks alone are made: ff_levels_set must follow before anything else is asked. */
+double ff_levels_least_s(ff_levels *levels, const ff_layout *layout, bool recomputed);
+/* The current ones; the blocks' parts, the level's time and a form's time are made when asked for. */
 const ff_reaches *ff_levels_reaches(const ff_levels *levels);
-const ff_blocks *ff_levels_blocks(ff_levels *levels, const ff_layout *layout, bool timed);
+const ff_memory_blocks *ff_levels_memory_blocks(ff_levels *levels, const ff_layout *layout);
+const ff_time_blocks *ff_levels_time_blocks(ff_levels *levels, const ff_layout *layout);
 const ff_chunk_level *ff_levels_chunks(const ff_levels *levels);
 const ff_chunk_level *ff_levels_timed(ff_levels *levels, const ff_layout *layout, bool run);
 const ff_zero_parts *ff_levels_zero(ff_levels *levels, const ff_layout *layout, bool timed);
