@@ -67,7 +67,7 @@ static const option_row table[] = {
     ROW("where", 0, "EXPR", PLAN, VALUE_TEXT, where, NULL,
         "pin, bound or forbid: 'tp=8,pp<=16,zero!=3,cp=1|2'"),
     ROW("near", 0, "PCT", PLAN, VALUE_PERCENT, near_ratio, NULL,
-        "among layouts within PCT of the best prefer the simplest (2%)"),
+        "among layouts within PCT of the best prefer the simplest (off)"),
     ROW("no-prune", 0, NULL, PLAN, VALUE_FLAG, no_prune, NULL,
         "price every layout, also where a bound shows that it cannot win"),
     ROW("no-simulate", 0, NULL, PLAN, VALUE_FLAG, no_simulate, NULL,

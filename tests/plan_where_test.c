@@ -143,9 +143,12 @@ static void conditions_filter_exactly(void **state) {
 static void faulty_conditions_are_refused(void **state) {
     (void)state;
     static const char *const wheres[] = {
-        "tp",    "tp=",        "tp=0", "tp=-1",  "tp==2",    "tp=>2",        "tp<2|4",
-        "foo=1", "zero=4",     "=2",   "<2",     "tp=2,x",   "recompute=no", "recompute<full",
-        "tp~2",  "tp=1048577", "sp=2", "tp=1.5", "tp=2;pp=2"};
+        "tp",          "tp=",    "tp=0",          "tp=-1",          "tp==2",
+        "tp=>2",       "tp<2|4", "foo=1",         "zero=4",         "=2",
+        "<2",          "tp=2,x", "recompute=no",  "recompute<full", "tp~2",
+        "tp=1048577",  "sp=2",   "tp=1.5",        "tp=2;pp=2",      "tp=2,,pp=2",
+        "tp=2,",       ",tp=2",  "schedule<zb-v", "schedule=zb",    "recipe=fp9",
+        "cp_kind>ring"};
     static const char *const grids[] = {"tp",     "tp=",       "tp=0", "foo=1",
                                         "zero=4", "tp=1,pp=2", "=1",   "1,2"};
     ff_job *job = small_job();

@@ -212,8 +212,23 @@ static bool read_condition(char *text, ff_diagnostics *findings, ff_condition *c
     return false;
 }
 
+/* ",," or a comma at an end: something was left out. */
+static bool has_gap(const char *text) {
+    bool gap = true;
+    for (; *text != '\0'; text++) {
+        if (*text == ',' && gap)
+            return true;
+        gap = *text == ',' || (gap && *text == ' ');
+    }
+    return gap;
+}
+
 static void read_where(ff_space *space, char *copy, ff_diagnostics *findings) {
     char *rest = NULL;
+    if (has_gap(copy)) {
+        ff_report(findings, FF0403, FF_NOWHERE, "--where: a condition between commas is empty");
+        ff_report_help(findings, "for example tp=8,pp<=16,zero!=3,cp=1|2");
+    }
     for (char *word = strtok_r(copy, ", ", &rest); word != NULL;
          word = strtok_r(NULL, ", ", &rest)) {
         if (space->conditions == FF_MOST_CONDITIONS) {

@@ -284,14 +284,14 @@ static void baseline_facts(const ff_plan_set *set, const char *name, const char 
 }
 
 static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
-    char tree[128], gold[128];
+    char tree[128], gold[128], name[64];
+    int64_t domain = set->job.cluster.domain_devices, tp = domain < 8 ? domain : 8;
     decision_tree(set, tree, sizeof tree);
-    snprintf(
-        gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0",
-        (long long)(set->job.cluster.domain_devices < 8 ? set->job.cluster.domain_devices : 8));
+    snprintf(gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0", (long long)tp);
+    snprintf(name, sizeof name, "TP %lld x PP x DP, ZeRO-1", (long long)tp);
     ff_facts_open_list(facts, "baselines");
     baseline_facts(set, "decision tree", tree, facts);
-    baseline_facts(set, "TP x PP x DP, ZeRO-1", gold, facts);
+    baseline_facts(set, name, gold, facts);
     baseline_facts(set, "ZeRO-3 alone", "tp=1,pp=1,cp=1,zero=3,zero_group=0", facts);
     ff_facts_close(facts);
 }
