@@ -51,6 +51,9 @@ static void test_patterns(void **state) {
     assert_true(ff_row_matches("a torch b", "*torch*"));
     assert_true(ff_row_matches("a torch", "*torch"));
     assert_false(ff_row_matches("a torch b", "*torch"));
+    assert_true(ff_row_matches("a=1; b=2; c", "*a=1*b=2*"));
+    assert_false(ff_row_matches("b=2; a=1", "*a=1*b=2*"));
+    assert_true(ff_row_matches("ababx", "*abx"));
     assert_true(ff_row_matches("", ""));
     assert_false(ff_row_matches("x", ""));
     assert_true(ff_row_matches("x", "!y"));

@@ -227,6 +227,9 @@ static void save_moe(layer_view *view, const ff_moe *moe, const mlp_sides *s) {
               &(saving){"expert input", ff_mul(ff_mul(s->rows, s->batch), view->model->hidden),
                         view->shape->gemm_input_bytes, FF_MODULE_MOE, FF_PHASE_WEIGHT, axes});
     save_inner(view, s);
+    if (!s->gated) /* weighed by a kernel of its own; a gated activation's kernel weighs as well */
+        list_save(view, &(saving){"activation before weighing", inner_elements(s), 0,
+                                  s->module | FF_MODULE_ACTIVATION, FF_PHASE_BACKWARD, axes});
 }
 
 /* Rows are put in order of their ranks before they leave and of their experts when they arrive, and

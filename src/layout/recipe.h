@@ -25,6 +25,7 @@ typedef struct ff_recipe_bytes {
     int weight_wire, gradient_wire;
     int activation, gemm_input; /* of one element that waits for backward */
     int optimizer_traffic;      /* read and written by the update */
+    int in_step;                /* of `optimizer`, gradient copies that live in the step alone */
     int gather_buffer;          /* ZeRO-1 and 2: bytes of the shard's flat buffer from which updated
                                  * weights are gathered; 0 = in place */
     ff_dtype compute;           /* of the GEMMs */

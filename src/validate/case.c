@@ -158,6 +158,10 @@ static void set_sharding(const ff_row *row, ff_layout *l) {
         l->zero = 3;
         l->zero_group = ff_row_integer(row, FF_ROW_gpus_per_node);
     }
+    int64_t copies = ff_row_integer(row, FF_ROW_shard_copies);
+    int64_t replicas = ff_row_integer(row, FF_ROW_gpus) / ff_max(1, l->tp * l->pp);
+    if (copies > 1)
+        l->zero_group = ff_max(1, replicas / copies);
 }
 
 /* The keys that are words of a layout go through its own parser. */
@@ -286,6 +290,9 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_DEVICE;
     c->profile = *profile;
     set_kernels(row, &c->profile.kernels);
+    if (ff_row_says(row, FF_ROW_workspace_MiB))
+        c->profile.runtime.workspace_bytes =
+            ff_mul(ff_row_integer(row, FF_ROW_workspace_MiB), INT64_C(1) << 20);
     c->job.profile = &c->profile;
     c->job.gbs_tokens = ff_mul(sequences_of(row), c->job.seq);
     return build_layouts(library->arena, row, c);
