@@ -177,7 +177,7 @@ void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *rea
 void ff_time_blocks_build(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
                           ff_time_blocks *blocks) {
     ff_dtype dtype = ff_recipe_describe(layout->recipe)->compute;
-    ff_dtype wide = dtype == FF_DTYPE_FP8 ? FF_DTYPE_BF16 : dtype; /* the head stays in bf16 */
+    ff_dtype wide = ff_dtype_of_ends(dtype);
     ff_program_options options = {cost->seq, cost->profile->kernels, cost->imbalance};
     ff_layer_list list;
     for (int recomputed = 0; recomputed < 2; recomputed++) {

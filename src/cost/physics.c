@@ -81,7 +81,7 @@ static const figure plain_figures[] = {
 
 /* Shares of peak, for what no curve was fitted to. */
 static const char *const gemm_shares[FF_DTYPE_COUNT] = {"gemm_fp32", "gemm_fp16", "gemm_bf16",
-                                                        "gemm_fp8"};
+                                                        "gemm_fp8", "gemm_fp4"};
 enum { FORWARD, BACKWARD, DIRECTIONS };
 static const char *const attention_shares[DIRECTIONS] = {"attention_forward", "attention_backward"};
 

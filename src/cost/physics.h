@@ -16,7 +16,7 @@
 #include "fivefold/model.h"
 #include "input/fields.h"
 
-enum { FF_PHYSICS_DTYPES = 4, FF_BASIS_BYTES = 64 };
+enum { FF_PHYSICS_DTYPES = 5, FF_BASIS_BYTES = 64 };
 
 typedef enum ff_basis_kind {
     FF_FITTED_DEVICE,     /* this device's own table */

@@ -12,9 +12,12 @@ typedef enum ff_dtype {
     FF_DTYPE_FP16,
     FF_DTYPE_BF16,
     FF_DTYPE_FP8,
+    FF_DTYPE_FP4,
     FF_DTYPE_COUNT
 } ff_dtype;
 const char *ff_dtype_name(ff_dtype dtype);
+/* What attention, the embedding and the head compute in: fp8 and fp4 are for layers' GEMMs alone. */
+ff_dtype ff_dtype_of_ends(ff_dtype dtype);
 
 /* Bytes a parameter. `weight`, `gradient` and `optimizer` are the parts that ZeRO divides, at stage
  * 3, 2 and 1 from the right. `gathered_...` is one parameter's share of a gathered layer (ZeRO-3).

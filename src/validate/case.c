@@ -290,6 +290,8 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_DEVICE;
     c->profile = *profile;
     set_kernels(row, &c->profile.kernels);
+    if (ff_row_says(row, FF_ROW_tp_hidden))
+        c->profile.tp_hidden_ratio = ff_row_real(row, FF_ROW_tp_hidden);
     if (ff_row_says(row, FF_ROW_workspace_MiB))
         c->profile.runtime.workspace_bytes =
             ff_mul(ff_row_integer(row, FF_ROW_workspace_MiB), INT64_C(1) << 20);
