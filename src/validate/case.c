@@ -260,6 +260,7 @@ static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
     for (int r = 0; r < recompute.count; r++)
         for (int v = 0; v < vpp.count; v++)
             for (int b = 0; b < mbs.count && c->layouts < FF_CASE_MOST_LAYOUTS; b++) {
+                c->family[c->layouts] = v * mbs.count + b;
                 ff_skip skip =
                     add_layout(arena, row, recompute.text[r], vpp.text[v], mbs.text[b], c);
                 last = skip == FF_SKIP_NONE ? last : skip;
@@ -270,6 +271,7 @@ static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
 ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) {
     static const ff_row_column needed[] = {FF_ROW_tp, FF_ROW_pp, FF_ROW_seq_len, FF_ROW_gpus};
     c->layouts = 0;
+    c->lightest = row->first_fitting[FF_ROW_recompute];
     c->broken = NULL;
     if (ff_row_says(row, FF_ROW_skip))
         return FF_SKIP_BY_RULE;

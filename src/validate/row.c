@@ -164,6 +164,7 @@ static void apply(const ff_field *rule, ff_row *row) {
         row->choices[column] = with;
     else
         row->value[column] = with->text;
+    row->first_fitting[column] = ff_field_find(rule, "pick") != NULL;
     row->why[column] = why == NULL ? "" : why->text;
 }
 

@@ -49,6 +49,7 @@ enum { FF_ROW_MOST_CHOICES = 64, FF_ROW_MOST_ASSUMED = 32 };
 typedef struct ff_row {
     const char *value[FF_ROW_COUNT];
     const ff_field *choices[FF_ROW_COUNT]; /* a list when one of several is true */
+    bool first_fitting[FF_ROW_COUNT];      /* of the choices, the first that fits is true */
     const char *why[FF_ROW_COUNT];         /* of an assumed value; NULL where the source says it */
     const char *file;
     int line;
