@@ -1,11 +1,11 @@
-/* The search for a stack's constants: coordinate by coordinate, by steps that shrink. */
+/* The search for a stack's constants: coordinate by coordinate, by steps that shrink, then in pairs. */
 #include "profiles.h"
 
 #include "presets/presets.h"
 #include <math.h>
 #include <string.h>
 
-enum { MOST_CONSTANTS = 32, ROUNDS = 5, LEAST_ROWS_OF_SOURCE = 5 };
+enum { MOST_CONSTANTS = 32, ROUNDS = 5, POINTS = 64, LEAST_ROWS_OF_SOURCE = 5 };
 
 typedef struct search {
     stack_rows *stack;
@@ -97,27 +97,71 @@ static void move(const search *s, int k, double step, ff_profile *profile, doubl
         }
 }
 
-/* `share` of the way from neutral to the middle of each range, inside it. */
-static double descend(const search *s, double share, ff_profile *profile) {
-    neutral_constants(s, profile);
+static double shifted(const search *s, const ff_profile *profile, int k, double step) {
+    double room = s->most[k] - s->least[k], to = ff_profile_get(profile, s->index[k]) + step * room;
+    return fmin(s->most[k], fmax(s->least[k], to));
+}
+
+/* Two constants at once: what a rate gains a launch may lose. */
+static void move_pairs(const search *s, double width, ff_profile *profile, double *best) {
+    for (int a = 0; a < s->constants; a++)
+        for (int b = 0; b < s->constants; b++)
+            for (int sign = -1; sign <= 1 && a != b; sign += 2) {
+                ff_profile next = *profile;
+                ff_profile_set(&next, s->index[a], shifted(s, profile, a, width));
+                ff_profile_set(&next, s->index[b], shifted(s, profile, b, sign * width));
+                let_follow(s, &next);
+                double error = loss(s, &next);
+                if (error >= *best - 1e-5)
+                    continue;
+                *best = error;
+                *profile = next;
+            }
+}
+
+/* Point `n` of a sequence that fills the ranges evenly (Halton's, bases prime). */
+static void scatter(const search *s, int n, ff_profile *profile) {
+    static const int primes[] = {2, 3, 5, 7, 11, 13, 17, 19};
     for (int k = 0; k < s->constants; k++) {
-        double neutral = ff_profile_get(profile, s->index[k]);
-        double start = neutral + share * ((s->least[k] + s->most[k]) / 2 - neutral);
-        ff_profile_set(profile, s->index[k], fmin(s->most[k], fmax(s->least[k], start)));
+        int base = primes[k % (int)(sizeof primes / sizeof *primes)];
+        double share = 0, digit = 1;
+        for (int i = n; i > 0; i /= base)
+            share += (digit /= base) * (i % base);
+        ff_profile_set(profile, s->index[k], s->least[k] + share * (s->most[k] - s->least[k]));
     }
+    let_follow(s, profile);
+}
+
+static double descend(const search *s, ff_profile *profile) {
     double best = loss(s, profile), width = 0.2;
     for (int round = 0; round < ROUNDS; round++, width /= 2)
         for (int k = 0; k < s->constants; k++)
             move(s, k, width * (s->most[k] - s->least[k]), profile, &best);
+    for (width = 0.2; width > 0.04; width /= 2)
+        move_pairs(s, width, profile, &best);
+    for (int k = 0; k < s->constants; k++)
+        move(s, k, width * (s->most[k] - s->least[k]), profile, &best);
     return best;
 }
 
+/* From neutral constants, and from the best of points all over the ranges. */
 void fit_constants(stack_rows *stack, int left_out, ff_profile *profile) {
     search s = {.stack = stack, .left_out = left_out};
     find_constants(&s);
-    ff_profile other = *profile;
-    double from_neutral = descend(&s, 0, profile), from_middle = descend(&s, 1, &other);
-    if (from_middle < from_neutral)
+    neutral_constants(&s, profile);
+    ff_profile other = *profile, point = *profile;
+    double least = INFINITY;
+    for (int k = 0; k < s.constants; k++)
+        ff_profile_set(profile, s.index[k], shifted(&s, profile, k, 0));
+    for (int n = 1; n <= POINTS; n++) {
+        scatter(&s, n, &point);
+        double error = loss(&s, &point);
+        if (error >= least)
+            continue;
+        least = error;
+        other = point;
+    }
+    if (descend(&s, &other) < descend(&s, profile))
         *profile = other;
 }
 
