@@ -353,12 +353,18 @@ static void test_verdict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipes),           cmocka_unit_test(test_expert_state),
-        cmocka_unit_test(test_state_never_grows), cmocka_unit_test(test_hand_worked),
-        cmocka_unit_test(test_layer_after_logits), cmocka_unit_test(test_gradients_of_the_step),
-        cmocka_unit_test(test_in_flight),         cmocka_unit_test(test_gathered_layers),
-        cmocka_unit_test(test_communicators),     cmocka_unit_test(test_lines_make_the_total),
-        cmocka_unit_test(test_last_stage_logits), cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_expert_state),
+        cmocka_unit_test(test_state_never_grows),
+        cmocka_unit_test(test_hand_worked),
+        cmocka_unit_test(test_layer_after_logits),
+        cmocka_unit_test(test_gradients_of_the_step),
+        cmocka_unit_test(test_in_flight),
+        cmocka_unit_test(test_gathered_layers),
+        cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_lines_make_the_total),
+        cmocka_unit_test(test_last_stage_logits),
+        cmocka_unit_test(test_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

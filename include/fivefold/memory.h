@@ -55,7 +55,7 @@ typedef struct ff_chunk_memory {
     int64_t waiting_bytes;   /* of a microbatch between B and W, where backward is split */
     int64_t loss_kept_bytes; /* likewise, of the head */
     int64_t loss_waiting_bytes;
-    int64_t working_bytes;      /* of the layer that runs; with a head, beyond what its logits took */
+    int64_t working_bytes; /* of the layer that runs; with a head, beyond what its logits took */
     int64_t loss_working_bytes; /* logits of one microbatch */
     int64_t largest_unit;       /* parameters that ZeRO-3 gathers at once */
 } ff_chunk_memory;

@@ -172,7 +172,8 @@ static double hierarchical_s(const group *g, double loss, double inner_chunk_s, 
                      larger((g->domains - 1) * g->step_out_s, (g->n - 1) * g->ring_step_s);
     double inside_s = piped(passes * (g->inside - 1) / g->inside * bytes / rate, inner_chunk_s);
     double share = passes * (g->domains - 1) / g->domains * bytes / g->inside;
-    return 2 * g->fixed_s + passes * steps_s + inside_s + piped(share / g->network_Bps, ring_chunk_s(g));
+    return 2 * g->fixed_s + passes * steps_s + inside_s +
+           piped(share / g->network_Bps, ring_chunk_s(g));
 }
 
 static double gather_s(const ff_cost *cost, const group *g, double bytes) {

@@ -73,8 +73,8 @@ static void save_inner(layer_view *view, const mlp_sides *s) {
                                   FF_PHASE_BACKWARD, s->axes});
     } else {
         list_save(view, &(saving){s->gated ? "gate and up" : "activation input",
-                                  ff_mul(inner, s->gated ? 2 : 1), 0, s->module,
-                                  FF_PHASE_BACKWARD, s->axes});
+                                  ff_mul(inner, s->gated ? 2 : 1), 0, s->module, FF_PHASE_BACKWARD,
+                                  s->axes});
     }
     list_save(view, &(saving){s->gated ? "gated product" : "activation output", inner,
                               view->shape->gemm_input_bytes, cheap, FF_PHASE_WEIGHT, s->axes});

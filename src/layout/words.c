@@ -20,14 +20,10 @@ const ff_word ff_cp_kind_words[] = {
 };
 
 const ff_word ff_module_words[] = {
-    {"core", FF_MODULE_CORE},
-    {"mlp", FF_MODULE_MLP},
-    {"norm", FF_MODULE_NORM},
-    {"moe", FF_MODULE_MOE},
-    {"act", FF_MODULE_ACTIVATION},
-    {"activation", FF_MODULE_ACTIVATION},
-    {"alternate", FF_MODULE_ALTERNATE},
-    {NULL, 0},
+    {"core", FF_MODULE_CORE},           {"mlp", FF_MODULE_MLP},
+    {"norm", FF_MODULE_NORM},           {"moe", FF_MODULE_MOE},
+    {"act", FF_MODULE_ACTIVATION},      {"activation", FF_MODULE_ACTIVATION},
+    {"alternate", FF_MODULE_ALTERNATE}, {NULL, 0},
 };
 
 const ff_word ff_recipe_words[] = {

@@ -62,8 +62,9 @@ static bool by_ends(const char *name, const ff_model *model, ff_layout *l) {
     if (first < 0 || last < 0 || rest < 0 || rest % (l->pp - 2) != 0)
         return false;
     for (int64_t s = 0; s < l->pp; s++)
-        l->layers_of_chunk[s] =
-            (int16_t)(s == 0 ? first : s == l->pp - 1 ? last : rest / (int)(l->pp - 2));
+        l->layers_of_chunk[s] = (int16_t)(s == 0           ? first
+                                          : s == l->pp - 1 ? last
+                                                           : rest / (int)(l->pp - 2));
     return true;
 }
 

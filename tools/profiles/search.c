@@ -57,8 +57,7 @@ static void find_constants(search *s) {
     const ff_field *plausible = ff_field_find(ff_preset_tree(path), "plausible");
     for (const ff_field *f = plausible == NULL ? NULL : plausible->first; f != NULL; f = f->next) {
         int i = constant_index(f->name);
-        if (i < 0 || strcmp(f->name, "fragmentation_ratio") == 0 ||
-            s->constants == MOST_CONSTANTS)
+        if (i < 0 || strcmp(f->name, "fragmentation_ratio") == 0 || s->constants == MOST_CONSTANTS)
             continue;
         s->index[s->constants] = i;
         double least = f->first->real, most = f->first->next->real, edge = (most - least) / 50;
@@ -168,6 +167,6 @@ void fit_constants(stack_rows *stack, int left_out, ff_profile *profile) {
 void print_constants(const ff_profile *before, const ff_profile *after) {
     for (int i = 0; ff_profile_constant(i).key != NULL; i++)
         if (ff_profile_get(before, i) != ff_profile_get(after, i))
-            printf("%-24s %8.4g -> %8.4g\n", ff_profile_constant(i).key,
-                   ff_profile_get(before, i), ff_profile_get(after, i));
+            printf("%-24s %8.4g -> %8.4g\n", ff_profile_constant(i).key, ff_profile_get(before, i),
+                   ff_profile_get(after, i));
 }
