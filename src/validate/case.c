@@ -292,6 +292,8 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_DEVICE;
     c->profile = *profile;
     set_kernels(row, &c->profile.kernels);
+    if (ff_row_says(row, FF_ROW_imbalance))
+        c->job.imbalance = ff_row_real(row, FF_ROW_imbalance);
     if (ff_row_says(row, FF_ROW_tp_hidden))
         c->profile.tp_hidden_ratio = ff_row_real(row, FF_ROW_tp_hidden);
     if (ff_row_says(row, FF_ROW_workspace_MiB))
