@@ -9,11 +9,11 @@ export CMAKE_GENERATOR ?= Ninja
 endif
 
 sources = $(wildcard src/*/*.[ch] include/*/*.h cli/*.[ch] tests/*.[ch] tests/fuzz/*.c \
-                     tools/*.c bench/*.c)
+                     tools/*.c tools/*/*.[ch] bench/*.c)
 build = cmake --preset $(1) $(2) >build-$(1).log 2>&1 || { cat build-$(1).log; rm -f build-$(1).log; exit 1; }; \
         rm -f build-$(1).log; cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: release demo test bench asan debug coverage tidy format format-check layers validate fuzz install \
+.PHONY: release demo test bench asan debug coverage tidy format format-check layers validate held-out fuzz install \
         deps clean help
 
 release: ## build a release: build/fivefold (the default)
@@ -50,6 +50,10 @@ bench: ## time the search and the parsers
 
 validate: release ## hold predictions against the published runs in validation/
 	@build/fivefold validate validation/*.csv --by source
+
+held-out: release ## errors of sources and stacks whose rows the constants have not seen (minutes)
+	@cmake --build build --target fit_profiles >/dev/null
+	@build/fit_profiles held-out validation/*.csv
 
 layers: ## check that folders include only what stands above them in the design
 	@tools/check_layers.sh

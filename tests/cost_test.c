@@ -55,6 +55,23 @@ static void test_gathers_by_hand(void **state) {
     free(b);
 }
 
+/* 16 ranks, each of 15 steps waits 44 us for the network: the steps, then the bytes at 400 GB/s, and
+ * no chunks besides, whatever a chunk costs on that tier. */
+static void test_steps_that_wait(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    b->cluster.tier[FF_TIER_NETWORK].ring_step_s = 44e-6;
+    b->cost.physics.collective.network_chunk_steps = 10;
+    for (double bytes = 16e6; bytes < 2e9; bytes *= 4)
+        assert_close(ff_collective_s(&b->cost, &two_domains, FF_ALL_GATHER, bytes),
+                     15 * 44e-6 + 15.0 / 16 * bytes / 400e9);
+    b->cluster.tier[FF_TIER_NETWORK].ring_step_s = 0; /* chunks of 50 us each */
+    double moved_s = 15.0 / 16 * LARGE / 400e9;
+    assert_close(ff_collective_s(&b->cost, &two_domains, FF_ALL_GATHER, LARGE),
+                 14e-6 + 5e-6 + moved_s + 2 * sqrt(50e-6 * moved_s));
+    free(b);
+}
+
 static void test_reductions_by_hand(void **state) {
     (void)state;
     bench *b = bench_create();
@@ -337,6 +354,47 @@ static void test_gathers_go_unit_by_unit(void **state) {
     setting_free(s);
 }
 
+/* Llama 8B with 64 tokens is bound by the host: 26 operators of a dense layer take its time; tensor
+ * parallelism with SP adds 4 collectives forward and 6 backward, full recomputation the forward's 11
+ * (15 with TP). Layers only: the step's time of 32 of them. */
+static void test_host_issues_operators(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "1x8xh100-80gb-sxm", "megatron-core", 64);
+    s->profile.host_s_per_layer = 1; /* s: far above what the device needs */
+    const struct {
+        const char *layout;
+        double operators;
+    } cases[] = {{"dp=8", 26},
+                 {"dp=8,recompute=full", 37},
+                 {"tp=8,sp=1", 36},
+                 {"tp=8,sp=1,recompute=full", 51}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double layers_s = 32 * cases[i].operators / 26;
+        ff_step_time time = step_of(s, cases[i].layout);
+        double found = time.compute_s + time.exposed_s[FF_EXPOSED_TP];
+        if (fabs(found - layers_s) > 0.01) /* the ends and the loss take milliseconds */
+            fail_msg("%s: %.4f s instead of %.4f", cases[i].layout, found, layers_s);
+    }
+    setting_free(s);
+}
+
+/* The same product in fp4 takes less time than in fp8, and never less than its peak allows; the ends
+ * and attention are bf16's. */
+static void test_fp4(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "1x8xb200-180gb-sxm", "megatron-core", 8192);
+    ff_operator op = {.kind = FF_OPERATOR_GEMM, .m = 8192, .n = 28672, .k = 4096, .batch = 1};
+    double fp8_s = ff_operator_s(&s->cost, FF_DTYPE_FP8, &op),
+           fp4_s = ff_operator_s(&s->cost, FF_DTYPE_FP4, &op);
+    assert_true(fp4_s < 0.85 * fp8_s);
+    assert_true(fp4_s > 2.0 * 8192 * 28672 * 4096 / s->cluster.device.fp4_flops);
+    assert_int_equal(ff_dtype_of_ends(FF_DTYPE_FP4), FF_DTYPE_BF16);
+    assert_int_equal(ff_dtype_of_ends(FF_DTYPE_FP16), FF_DTYPE_FP16);
+    double nvfp4_s = step_of(s, "dp=8,recipe=nvfp4").compute_s;
+    assert_true(nvfp4_s < step_of(s, "dp=8,recipe=mxfp8").compute_s);
+    setting_free(s);
+}
+
 /* Twice the microbatches are twice the compute; recomputation adds a third at most; sharding more
  * finely adds no compute. */
 static void test_compute_scales(void **state) {
@@ -357,6 +415,7 @@ static void test_compute_scales(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gathers_by_hand),
+        cmocka_unit_test(test_steps_that_wait),
         cmocka_unit_test(test_reductions_by_hand),
         cmocka_unit_test(test_exchanges_by_hand),
         cmocka_unit_test(test_mesh_of_links),
@@ -369,6 +428,8 @@ int main(void) {
         cmocka_unit_test(test_tp_across_nodes_is_slower),
         cmocka_unit_test(test_more_bandwidth_never_slows),
         cmocka_unit_test(test_gathers_go_unit_by_unit),
+        cmocka_unit_test(test_host_issues_operators),
+        cmocka_unit_test(test_fp4),
         cmocka_unit_test(test_compute_scales),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

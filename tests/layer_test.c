@@ -139,11 +139,44 @@ static void test_recompute_memory(void **state) {
                  {FF_MODULE_NORM, 4 * H},
                  {FF_MODULE_ACTIVATION, 2 * F},
                  {FF_MODULE_CORE | FF_MODULE_MLP, 4 * A + 6 * F},
+                 {FF_MODULE_ALTERNATE, 2 * H + 2 * F}, /* the MLP norm's input, up */
                  {FF_MODULE_MOE, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         shape.modules = cases[i].modules;
         assert_int_equal(kept(model, 0, shape), all - T / 4 * cases[i].freed);
     }
+    free(model);
+}
+
+/* Per-operator checkpointing of Llama 8B as torchtitan has it, norms and activation rebuilt too: kept
+ * are the layer's input, q, k, v, the attention's output and gate: 3h + 2kd + f elements; run again
+ * are the output projection and up. */
+static void test_alternate_products(void **state) {
+    (void)state;
+    ff_model *model = preset("llama-3.1-8b");
+    ff_layer_shape shape = plain_shape(T);
+    shape.recompute = FF_RECOMPUTE_SELECTIVE;
+    shape.modules = FF_MODULE_ALTERNATE | FF_MODULE_NORM | FF_MODULE_ACTIVATION;
+    assert_int_equal(kept(model, 0, shape), (int64_t)T * (2 * (3 * H + 2 * K * D + F) + 4 * A));
+    double flop = 0;
+    for (int i = 0; i < list.operators; i++)
+        if (list.op[i].phase == FF_PHASE_RECOMPUTE && list.op[i].kind == FF_OPERATOR_GEMM)
+            flop += list.op[i].flop;
+    assert_true(flop == 2.0 * T * H * (H + F));
+    free(model);
+}
+
+/* Experts without a gate keep what the activation wrote before the router's weight came to it: in
+ * bf16, one more tensor of the rows' inner width. */
+static void test_plain_experts(void **state) {
+    (void)state;
+    ff_model *model = preset("mixtral-8x7b");
+    ff_layer_shape shape = plain_shape(4096);
+    int64_t gated = kept(model, 0, shape);
+    model->kind[0].moe.gated = false;
+    /* gate, up and product (6f) against input, output and weighed output (6f). */
+    assert_int_equal(kept(model, 0, shape), gated);
+    assert_int_equal(tensor("activation before weighing")->elements, 2 * 4096 * (int64_t)F);
     free(model);
 }
 
@@ -184,7 +217,7 @@ static void test_mla_memory(void **state) {
     free(model);
 }
 
-/* 6 bytes a logit at the peak, 4 from F to B; eager 10: Llama 8B, T 8192: 5.9 and 9.8 GiB. */
+/* 6 bytes a logit at the peak, 4 from F to B; eager 10, with the bf16 logits beside it 14: Llama 8B, T 8192: 5.9 and 9.8 GiB. */
 static void test_loss_memory(void **state) {
     (void)state;
     ff_model *model = preset("llama-3.1-8b");
@@ -199,6 +232,10 @@ static void test_loss_memory(void **state) {
     ff_head_build(model, &shape, &list);
     assert_int_equal(ff_layer_kept_bytes(&list) - norm + ff_layer_working_bytes(&list),
                      10 * logits);
+    shape.kernels.keeps_logits = true;
+    ff_head_build(model, &shape, &list);
+    assert_int_equal(ff_layer_kept_bytes(&list) - norm + ff_layer_working_bytes(&list),
+                     14 * logits);
     shape.tp = 8;
     shape.sp = true; /* the vocabulary is padded to a multiple of 1024: 126 * 1024 is above */
     ff_head_build(model, &shape, &list);
@@ -369,12 +406,13 @@ static void test_ep_collectives(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_memory),   cmocka_unit_test(test_eager_kernels),
-        cmocka_unit_test(test_korthikanti),    cmocka_unit_test(test_recompute_memory),
-        cmocka_unit_test(test_moe_memory),     cmocka_unit_test(test_mla_memory),
-        cmocka_unit_test(test_loss_memory),    cmocka_unit_test(test_tp_collectives),
-        cmocka_unit_test(test_tp_volume),      cmocka_unit_test(test_ends_collectives),
-        cmocka_unit_test(test_cp_collectives), cmocka_unit_test(test_ring_balance),
+        cmocka_unit_test(test_llama_memory),       cmocka_unit_test(test_eager_kernels),
+        cmocka_unit_test(test_korthikanti),        cmocka_unit_test(test_recompute_memory),
+        cmocka_unit_test(test_moe_memory),         cmocka_unit_test(test_mla_memory),
+        cmocka_unit_test(test_alternate_products), cmocka_unit_test(test_plain_experts),
+        cmocka_unit_test(test_loss_memory),        cmocka_unit_test(test_tp_collectives),
+        cmocka_unit_test(test_tp_volume),          cmocka_unit_test(test_ends_collectives),
+        cmocka_unit_test(test_cp_collectives),     cmocka_unit_test(test_ring_balance),
         cmocka_unit_test(test_ep_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,8 +148,9 @@ static void test_hand_worked(void **state) {
         assert_int_equal(m->optimizer_bytes, 12 * params[i] / 2);
         assert_int_equal(m->in_flight, 2 - i);
         assert_int_equal(m->kept_bytes, (2 - i) * 4 * kept);
-        /* The MLP's backward: incoming gradient, and those of gate, up and product. */
-        assert_int_equal(m->working_bytes, 64 * (64 + 3 * 256) * 2);
+        /* The MLP's backward: incoming gradient, and those of gate, up and product. On the last
+         * stage the logits were there before it, and were more. */
+        assert_int_equal(m->working_bytes, i == 0 ? 64 * (64 + 3 * 256) * 2 : 0);
         assert_int_equal(m->activations_bytes, m->kept_bytes + m->working_bytes);
         assert_int_equal(m->loss_bytes, i == 0 ? 0 : 6 * logits + 4 * 64 * 64);
         assert_int_equal(m->transfer_bytes, 4 * 64 * 64 * 2); /* in and out, both ways */
@@ -157,8 +158,8 @@ static void test_hand_worked(void **state) {
         assert_int_equal(m->buffers_bytes, m->loss_bytes + m->transfer_bytes);
         assert_int_equal(m->context_bytes, 1100);
         assert_int_equal(m->communicator_bytes, 20); /* dp and pp */
-        assert_int_equal(m->total_bytes, 12 * params[i] + (2 - i) * 4 * kept + 106496 + 32768 +
-                                             (i == 0 ? 0 : 409600) + 1120);
+        assert_int_equal(m->total_bytes, 12 * params[i] + (2 - i) * 4 * kept + 32768 +
+                                             (i == 0 ? 106496 : 409600) + 1120);
     }
     ff_runtime_memory loose = runtime;
     loose.fragmentation_ratio = 0.25;
@@ -168,6 +169,39 @@ static void test_hand_worked(void **state) {
     ff_ledger_stage(&model, &layout, options.seq, &blocks, &loose, 0, &m);
     assert_int_equal(m.fragmentation_bytes, (8 * kept + 106496 + 32768) / 4);
     assert_int_equal(m.total_bytes, stages[0].total_bytes + m.fragmentation_bytes);
+}
+
+/* A vocabulary of 128: logits of 64 tokens take 64*128*6 + 4*64*64 = 65,536 bytes, the MLP's backward
+ * 106,496: the difference comes on top. */
+static void test_layer_after_logits(void **state) {
+    (void)state;
+    ff_model model = small_model(0);
+    model.vocab = 128;
+    ff_layout layout = layout_of(&model, "");
+    ff_stage_memory m;
+    ledger(&model, &layout, &options, &m);
+    assert_int_equal(m.loss_bytes, 65536);
+    assert_int_equal(m.working_bytes, 106496 - 65536);
+}
+
+/* fp16: 16 bytes a parameter beside the activations. The fp32 gradients, 4 more, are there in the
+ * step alone, and count where they are more than what moved before. */
+static void test_gradients_of_the_step(void **state) {
+    (void)state;
+    ff_model model = small_model(0);
+    ff_layout layout = layout_of(&model, "recipe=fp16-megatron,zero=0");
+    ff_stage_memory m;
+    ledger(&model, &layout, &options, &m);
+    int64_t moving = m.activations_bytes + m.buffers_bytes, params = m.params.dense;
+    assert_true(moving < 4 * params); /* 1.6 MB of 2.4 */
+    assert_int_equal(m.optimizer_bytes, 16 * params - moving);
+    assert_int_equal(m.total_bytes, 20 * params + 1100);
+    layout = layout_of(&model, "recipe=fp16-megatron,zero=0,mbs=4");
+    ff_memory_blocks blocks;
+    ff_program_options more = options;
+    ff_memory_blocks_build(&model, &layout, &more, &blocks);
+    ff_ledger_stage(&model, &layout, more.seq, &blocks, &runtime, 0, &m);
+    assert_int_equal(m.optimizer_bytes, 12 * params);
 }
 
 static void test_in_flight(void **state) {
@@ -319,11 +353,18 @@ static void test_verdict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipes),           cmocka_unit_test(test_expert_state),
-        cmocka_unit_test(test_state_never_grows), cmocka_unit_test(test_hand_worked),
-        cmocka_unit_test(test_in_flight),         cmocka_unit_test(test_gathered_layers),
-        cmocka_unit_test(test_communicators),     cmocka_unit_test(test_lines_make_the_total),
-        cmocka_unit_test(test_last_stage_logits), cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_expert_state),
+        cmocka_unit_test(test_state_never_grows),
+        cmocka_unit_test(test_hand_worked),
+        cmocka_unit_test(test_layer_after_logits),
+        cmocka_unit_test(test_gradients_of_the_step),
+        cmocka_unit_test(test_in_flight),
+        cmocka_unit_test(test_gathered_layers),
+        cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_lines_make_the_total),
+        cmocka_unit_test(test_last_stage_logits),
+        cmocka_unit_test(test_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

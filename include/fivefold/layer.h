@@ -112,6 +112,7 @@ typedef struct ff_kernels {
     bool keeps_gathered;   /* SP: a linear's input is kept as gathered, not gathered again */
     bool gathers_logits;   /* the loss sees all of the vocabulary on every TP rank */
     bool node_dispatch; /* a token goes to a domain once, however many of its experts are there */
+    bool keeps_logits;  /* an eager loss with its bf16 logits beside it to the end: 14 */
     bool fused_loss;    /* cross-entropy in place: 6 bytes a logit instead of 10 */
 } ff_kernels;
 

@@ -39,6 +39,7 @@ enum {
     FF_MODULE_NORM = 4,        /* norm outputs */
     FF_MODULE_MOE = 8,         /* the whole expert block */
     FF_MODULE_ACTIVATION = 16, /* the activation's output only */
+    FF_MODULE_ALTERNATE = 32,  /* every second product: the attention's output and up, not gate */
 };
 
 typedef enum ff_recipe {
@@ -53,6 +54,7 @@ typedef enum ff_recipe {
     FF_RECIPE_FP8_FSDP2,     /* fp32 shards, bf16 gathered, fp8 GEMMs (float8 linear layers) */
     FF_RECIPE_BF16_NANOTRON, /* 4 + 4 + 12: bf16 gradients beside their fp32 sums */
     FF_RECIPE_FP32,
+    FF_RECIPE_NVFP4, /* bf16 weights and their fp4 copies, bf16 gradients: 3 + 2 + 12 */
     FF_RECIPE_COUNT
 } ff_recipe;
 

@@ -55,7 +55,7 @@ typedef struct ff_chunk_memory {
     int64_t waiting_bytes;   /* of a microbatch between B and W, where backward is split */
     int64_t loss_kept_bytes; /* likewise, of the head */
     int64_t loss_waiting_bytes;
-    int64_t working_bytes;      /* of the layer that runs */
+    int64_t working_bytes; /* of the layer that runs; with a head, beyond what its logits took */
     int64_t loss_working_bytes; /* logits of one microbatch */
     int64_t largest_unit;       /* parameters that ZeRO-3 gathers at once */
 } ff_chunk_memory;
@@ -77,6 +77,7 @@ FF_API void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks,
 typedef struct ff_ledger_fixed {
     ff_shard_params params;
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
+    int64_t in_step_bytes; /* of the optimizer too, but only while it runs */
     int64_t gathered_bytes, bucket_bytes;
     int64_t context_bytes, communicator_bytes;
     double fragmentation_ratio;

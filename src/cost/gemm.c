@@ -1,7 +1,7 @@
 /* Device time of compute operators: which kernel curve, with which shape (kernels.c has the
  * formulas, physics.h the constants).
  *
- *     GEMM       the curve of the number format; fp8 quantises the operand that changes first; the
+ *     GEMM       the curve of the number format; fp8 and fp4 quantise the operand that changes first; the
  *                two backward products run at their own share of the forward rate; the weight's
  *                is added to the gradient in fp32; each further product of a group costs a start
  *     attention  the flash curve, forward or backward; FLOP are the layer recipe's (causal)
@@ -18,6 +18,8 @@ double ff_peak_flops(const ff_device *device, ff_dtype dtype) {
     switch (dtype) {
     case FF_DTYPE_FP8:
         return device->fp8_flops;
+    case FF_DTYPE_FP4:
+        return device->fp4_flops;
     case FF_DTYPE_BF16:
         return device->bf16_flops;
     case FF_DTYPE_FP16:
@@ -50,7 +52,15 @@ static ff_kernel_device kernel_device(const ff_cost *cost, ff_dtype dtype, doubl
 }
 
 static int element_bytes_of(ff_dtype dtype) {
-    return dtype == FF_DTYPE_FP32 ? 4 : dtype == FF_DTYPE_FP8 ? 1 : 2;
+    switch (dtype) {
+    case FF_DTYPE_FP32:
+        return 4;
+    case FF_DTYPE_FP8:
+    case FF_DTYPE_FP4: /* two an element's byte: sides are even */
+        return 1;
+    default:
+        return 2;
+    }
 }
 
 /* Sides that matrices have along their rows of memory: n and k (m is one of them in a weight
@@ -74,7 +84,7 @@ static double pass_ratio(const ff_physics *physics, ff_phase phase) {
 /* Forward quantises its input, backward the output's gradient; both are at hand in fp8 when the
  * weight gradient runs. */
 static double cast_bytes(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
-    if (dtype != FF_DTYPE_FP8 || op->phase == FF_PHASE_WEIGHT)
+    if (dtype == ff_dtype_of_ends(dtype) || op->phase == FF_PHASE_WEIGHT)
         return 0;
     return cost->physics.training_cast_bytes * (double)op->m * (double)op->k * (double)op->batch;
 }
@@ -155,7 +165,7 @@ static ff_attention_work attention_work(const ff_operator *op) {
 }
 
 static double attention_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
-    ff_dtype core = dtype == FF_DTYPE_FP8 ? FF_DTYPE_BF16 : dtype;
+    ff_dtype core = ff_dtype_of_ends(dtype);
     ff_kernel_device device = kernel_device(cost, core, kernels_ratio(cost));
     ff_attention_work work = attention_work(op);
     const ff_attention_curve *curve = op->phase == FF_PHASE_BACKWARD

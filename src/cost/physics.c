@@ -73,6 +73,7 @@ static const figure plain_figures[] = {
     {"sustained", AT(ff_physics, sustained_ratio), 1, 0.01, 1},
     {"reference_power_W", AT(ff_physics, reference_power_W), 1, 0, 10000},
     {"flash_2", AT(ff_physics, flash_2_ratio), 1, 0.01, 1},
+    {"straggling_share", AT(ff_physics, straggling_share), 1, 0, 1},
     {"flash_1", AT(ff_physics, flash_1_ratio), 1, 0.01, 1},
     {"training_cast_bytes", AT(ff_physics, training_cast_bytes), 1, 0, 32},
     {"misaligned_ratio", AT(ff_physics, misaligned_ratio), 1, 0.1, 1},
@@ -81,7 +82,7 @@ static const figure plain_figures[] = {
 
 /* Shares of peak, for what no curve was fitted to. */
 static const char *const gemm_shares[FF_DTYPE_COUNT] = {"gemm_fp32", "gemm_fp16", "gemm_bf16",
-                                                        "gemm_fp8"};
+                                                        "gemm_fp8", "gemm_fp4"};
 enum { FORWARD, BACKWARD, DIRECTIONS };
 static const char *const attention_shares[DIRECTIONS] = {"attention_forward", "attention_backward"};
 

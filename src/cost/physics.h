@@ -16,7 +16,7 @@
 #include "fivefold/model.h"
 #include "input/fields.h"
 
-enum { FF_PHYSICS_DTYPES = 4, FF_BASIS_BYTES = 64 };
+enum { FF_PHYSICS_DTYPES = 5, FF_BASIS_BYTES = 64 };
 
 typedef enum ff_basis_kind {
     FF_FITTED_DEVICE,     /* this device's own table */
@@ -91,6 +91,7 @@ typedef struct ff_physics {
     double ragged_ratio;        /* ... no multiple of 64 bytes */
     double input_gradient_ratio, weight_gradient_ratio; /* rate over the forward GEMM's */
     double accumulate_ratio; /* of adding to the fp32 gradient (8 bytes an element), what shows */
+    double straggling_share; /* of a call between nodes: waiting for the slowest of several hosts */
     double product_s;        /* start of every further product of a group (experts) */
     ff_gemm_curve gemm[FF_PHYSICS_DTYPES]; /* by ff_dtype */
     ff_attention_curve attention_forward, attention_backward;

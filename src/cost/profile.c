@@ -66,6 +66,7 @@ static const struct flag {
     {"eager_softmax", offsetof(ff_kernels, eager_softmax), false},
     {"eager_rope", offsetof(ff_kernels, eager_rope), false},
     {"keeps_gathered", offsetof(ff_kernels, keeps_gathered), false},
+    {"keeps_logits", offsetof(ff_kernels, keeps_logits), false},
     {"gathers_logits", offsetof(ff_kernels, gathers_logits), false},
     {"node_dispatch", offsetof(ff_kernels, node_dispatch), false},
     {"fused_norm", offsetof(ff_kernels, fused_norm), true},

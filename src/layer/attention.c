@@ -258,7 +258,7 @@ static product output_projection(const layer_view *view, const core *c) {
                      view->model->hidden,
                      c->heads * c->v_dim,
                      1,
-                     0};
+                     FF_MODULE_ALTERNATE};
 }
 
 /* Each latent is kept as the down-projection wrote it (its norm's input) and as the norm wrote it

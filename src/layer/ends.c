@@ -9,7 +9,8 @@
  * The logits are never gathered: maximum, target logit and sum of exponentials are
  * (docs/model.md C).
  * Memory of the loss: bf16 logits and their fp32 softmax, reused in place as the gradient: 6 bytes
- * a logit at the peak, 4 of them from F to B; an eager loss keeps a copy more: 10.
+ * a logit at the peak, 4 of them from F to B; an eager loss keeps a copy more: 10; where the bf16
+ * logits stay beside it until backward is over, and the gradient of the fp32 copy is one more: 14.
  * An embedding narrower than the model (OPT-350m) is projected, before the sum over TP at the
  * bottom (the sum of projections is the projection of the sum), before the gather at the top.
  * An MTP block looks its tokens up in a copy of the embedding; the projection's output is gathered
@@ -69,7 +70,7 @@ void ff_embedding_build(const ff_model *model, const ff_layer_shape *shape, ff_l
     layer_view view = layer_view_of(model, shape, list);
     lookup_forward(&view);
     if (model->embedding_norm)
-        norm_forward(&view, "embedding.norm", false, view.shard_tokens);
+        norm_forward(&view, "embedding.norm", false, view.shard_tokens, 0);
     if (model->dropout)
         list_save(&view,
                   &(saving){"embedding dropout mask", ff_mul(view.shard_tokens, model->hidden), 1,
@@ -131,7 +132,7 @@ static void head_forward(layer_view *view, const product *head) {
     int64_t logits = logit_elements(view, head);
     product project = head_projection(view);
     if (model->final_norm)
-        norm_forward(view, "final norm", true, view->shard_tokens);
+        norm_forward(view, "final norm", true, view->shard_tokens, 0);
     else
         save_head_input(view, "head input", model->hidden);
     if (projected(model)) {
@@ -168,7 +169,7 @@ static void head_backward(layer_view *view, const product *head) {
 /* Of a logit, beside its softmax: fp32 logits turn into it in place. */
 static int loss_working_bytes(const ff_layer_shape *shape) {
     if (!shape->kernels.fused_loss)
-        return 6;
+        return shape->kernels.keeps_logits ? 10 : 6;
     return shape->activation_bytes < 4 ? 2 : 0;
 }
 
@@ -219,8 +220,8 @@ void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_l
                        1,
                        0};
     lookup_forward(&view);
-    norm_forward(&view, "mtp hidden norm", true, view.shard_tokens);
-    norm_forward(&view, "mtp embedding norm", true, view.shard_tokens);
+    norm_forward(&view, "mtp hidden norm", true, view.shard_tokens, 0);
+    norm_forward(&view, "mtp embedding norm", true, view.shard_tokens, 0);
     list_tp_enter(&view, "mtp.all-gather", FF_PHASE_FORWARD, project.k, 0);
     list_gemm(&view, &project, FF_PHASE_FORWARD);
     gather_columns(&view, FF_PHASE_FORWARD, "mtp.output all-gather");

@@ -2,7 +2,8 @@
  *
  * Recomputation: `full` keeps the layer's input alone and runs every forward operator again,
  * collectives included, just before backward; `selective` drops the tensors of the named modules
- * and runs again the operators that make them. Operators keep their order within forward, within
+ * and runs again the operators that make them; `alternate` is per-operator checkpointing, which
+ * keeps the result of every second product (torchtitan: query, value, gate; not key, out, up). Operators keep their order within forward, within
  * recompute, and within backward (B and W share one order).
  * Assumption: attention and MLP that read one norm (parallel residual) gather and reduce apart. */
 #include "layer/list.h"
@@ -22,19 +23,19 @@ static void residual(layer_view *view, ff_phase phase) {
 
 static void forward(layer_view *view, const ff_layer_kind *kind) {
     bool post_norms = kind->norms >= 4;
-    norm_forward(view, "attention norm", true, view->shard_tokens);
+    norm_forward(view, "attention norm", true, view->shard_tokens, 0);
     attention_forward(view, &kind->attention);
     if (post_norms)
-        norm_forward(view, "attention post norm", false, view->shard_tokens);
+        norm_forward(view, "attention post norm", false, view->shard_tokens, 0);
     residual(view, FF_PHASE_FORWARD);
     if (kind->norms >= 2)
-        norm_forward(view, "mlp norm", true, view->shard_tokens);
+        norm_forward(view, "mlp norm", true, view->shard_tokens, FF_MODULE_ALTERNATE);
     if (kind->moe.experts > 0)
         moe_forward(view, &kind->moe);
     if (kind->mlp.width > 0)
         mlp_forward(view, &kind->mlp);
     if (post_norms)
-        norm_forward(view, "mlp post norm", false, view->shard_tokens);
+        norm_forward(view, "mlp post norm", false, view->shard_tokens, 0);
     residual(view, FF_PHASE_FORWARD);
 }
 
@@ -166,7 +167,7 @@ int64_t ff_layer_working_bytes(const ff_layer_list *list) {
         largest = ff_max(largest, list->working[i].bytes);
     if (recomputed_whole(list))
         return ff_add(largest, rebuilt_bytes(list, 0));
-    for (unsigned module = FF_MODULE_CORE; module <= FF_MODULE_ACTIVATION; module *= 2)
+    for (unsigned module = FF_MODULE_CORE; module <= FF_MODULE_ALTERNATE; module *= 2)
         rebuilt = ff_max(rebuilt, rebuilt_bytes(list, module));
     return ff_add(largest, rebuilt);
 }

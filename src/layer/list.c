@@ -185,7 +185,8 @@ static bool fused_norm(const layer_view *view) {
     return view->shape->kernels.fused_norm || view->model->norm_bias;
 }
 
-void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t tokens) {
+void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t tokens,
+                  unsigned input_module) {
     int64_t elements = ff_mul(tokens, view->model->hidden);
     bool fused = fused_norm(view);
     int64_t whole = ff_mul(view->tokens, view->model->hidden);
@@ -194,6 +195,7 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
     const char *axes = view->shape->sp ? "tp cp" : "cp";
     list_save(view, &(saving){.name = "norm input",
                               .elements = elements,
+                              .module = input_module,
                               .freed_by = FF_PHASE_BACKWARD,
                               .divided_by = axes});
     if (saves_output)

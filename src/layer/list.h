@@ -80,7 +80,9 @@ void mlp_forward(layer_view *view, const ff_mlp *mlp);
 void mlp_backward(layer_view *view, const ff_mlp *mlp);
 void moe_forward(layer_view *view, const ff_moe *moe);
 void moe_backward(layer_view *view, const ff_moe *moe);
-void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t tokens);
+/* `input_module`: whose recomputation makes its input again; 0 = it is kept. */
+void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t tokens,
+                  unsigned input_module);
 void norm_backward(layer_view *view, const char *name, int64_t tokens);
 
 /* Applies the recompute mode: drops tensors and appends the operators that rebuild them. */

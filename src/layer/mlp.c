@@ -31,6 +31,26 @@ static product up_projection(const layer_view *view, const mlp_sides *s, bool ex
                      n,        view->model->hidden, s->batch,    s->module};
 }
 
+/* Gate and up apart, where per-operator checkpointing keeps one of them. */
+static bool splits_up(const layer_view *view, const mlp_sides *s) {
+    return s->gated && view->shape->recompute == FF_RECOMPUTE_SELECTIVE &&
+           (view->shape->modules & FF_MODULE_ALTERNATE);
+}
+
+static void list_up(layer_view *view, const mlp_sides *s, const product *up, const char *gate) {
+    product half = *up;
+    if (!splits_up(view, s)) {
+        list_gemm(view, up, FF_PHASE_FORWARD);
+        return;
+    }
+    half.n /= 2;
+    half.forward = gate;
+    list_gemm(view, &half, FF_PHASE_FORWARD);
+    half.forward = up->forward;
+    half.module |= FF_MODULE_ALTERNATE;
+    list_gemm(view, &half, FF_PHASE_FORWARD);
+}
+
 static product down_projection(const layer_view *view, const mlp_sides *s, bool expert) {
     if (expert)
         return (product){"experts.down", "experts.down dX",        "experts.down dW",
@@ -47,9 +67,15 @@ static int64_t inner_elements(const mlp_sides *s) {
 static void save_inner(layer_view *view, const mlp_sides *s) {
     int64_t inner = inner_elements(s);
     unsigned cheap = s->module | FF_MODULE_ACTIVATION;
-    list_save(view,
-              &(saving){s->gated ? "gate and up" : "activation input",
-                        ff_mul(inner, s->gated ? 2 : 1), 0, s->module, FF_PHASE_BACKWARD, s->axes});
+    if (splits_up(view, s)) {
+        list_save(view, &(saving){"gate", inner, 0, s->module, FF_PHASE_BACKWARD, s->axes});
+        list_save(view, &(saving){"up", inner, 0, s->module | FF_MODULE_ALTERNATE,
+                                  FF_PHASE_BACKWARD, s->axes});
+    } else {
+        list_save(view, &(saving){s->gated ? "gate and up" : "activation input",
+                                  ff_mul(inner, s->gated ? 2 : 1), 0, s->module, FF_PHASE_BACKWARD,
+                                  s->axes});
+    }
     list_save(view, &(saving){s->gated ? "gated product" : "activation output", inner,
                               view->shape->gemm_input_bytes, cheap, FF_PHASE_WEIGHT, s->axes});
     if (s->gated && !view->shape->kernels.fused_activation)
@@ -74,7 +100,7 @@ static mlp_sides dense_sides(const layer_view *view, int64_t width, bool gated, 
 static void dense_forward(layer_view *view, const mlp_sides *s) {
     product up = up_projection(view, s, false), down = down_projection(view, s, false);
     list_tp_enter(view, "mlp.all-gather", FF_PHASE_FORWARD, view->model->hidden, s->module);
-    list_gemm(view, &up, FF_PHASE_FORWARD);
+    list_up(view, s, &up, "mlp.gate");
     activation(view, "mlp.activation", FF_PHASE_FORWARD, s);
     list_gemm(view, &down, FF_PHASE_FORWARD);
     list_tp_leave(view, view->shape->sp ? "mlp.reduce-scatter" : "mlp.all-reduce", FF_PHASE_FORWARD,
@@ -227,6 +253,9 @@ static void save_moe(layer_view *view, const ff_moe *moe, const mlp_sides *s) {
               &(saving){"expert input", ff_mul(ff_mul(s->rows, s->batch), view->model->hidden),
                         view->shape->gemm_input_bytes, FF_MODULE_MOE, FF_PHASE_WEIGHT, axes});
     save_inner(view, s);
+    if (!s->gated) /* weighed by a kernel of its own; a gated activation's kernel weighs as well */
+        list_save(view, &(saving){"activation before weighing", inner_elements(s), 0,
+                                  s->module | FF_MODULE_ACTIVATION, FF_PHASE_BACKWARD, axes});
 }
 
 /* Rows are put in order of their ranks before they leave and of their experts when they arrive, and
@@ -244,7 +273,7 @@ void moe_forward(layer_view *view, const ff_moe *moe) {
     announce(view, moe);
     dispatch(view, moe, FF_PHASE_FORWARD, "moe.dispatch all-to-all", FF_MODULE_MOE);
     spread_rows(view, moe, FF_PHASE_FORWARD, FF_ALL_GATHER, "moe.rows all-gather", FF_MODULE_MOE);
-    list_gemm(view, &up, FF_PHASE_FORWARD);
+    list_up(view, &s, &up, "experts.gate");
     activation(view, "experts.activation", FF_PHASE_FORWARD, &s);
     list_gemm(view, &down, FF_PHASE_FORWARD);
     spread_rows(view, moe, FF_PHASE_FORWARD, FF_REDUCE_SCATTER, "moe.rows reduce-scatter",

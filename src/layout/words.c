@@ -20,13 +20,10 @@ const ff_word ff_cp_kind_words[] = {
 };
 
 const ff_word ff_module_words[] = {
-    {"core", FF_MODULE_CORE},
-    {"mlp", FF_MODULE_MLP},
-    {"norm", FF_MODULE_NORM},
-    {"moe", FF_MODULE_MOE},
-    {"act", FF_MODULE_ACTIVATION},
-    {"activation", FF_MODULE_ACTIVATION},
-    {NULL, 0},
+    {"core", FF_MODULE_CORE},           {"mlp", FF_MODULE_MLP},
+    {"norm", FF_MODULE_NORM},           {"moe", FF_MODULE_MOE},
+    {"act", FF_MODULE_ACTIVATION},      {"activation", FF_MODULE_ACTIVATION},
+    {"alternate", FF_MODULE_ALTERNATE}, {NULL, 0},
 };
 
 const ff_word ff_recipe_words[] = {
@@ -39,6 +36,7 @@ const ff_word ff_recipe_words[] = {
     {"mxfp8", FF_RECIPE_MXFP8},
     {"fp8-params", FF_RECIPE_FP8_PARAMS},
     {"fp8-fsdp2", FF_RECIPE_FP8_FSDP2},
+    {"nvfp4", FF_RECIPE_NVFP4},
     {"bf16-nanotron", FF_RECIPE_BF16_NANOTRON},
     {"fp32", FF_RECIPE_FP32},
     {NULL, 0},

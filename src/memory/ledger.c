@@ -5,8 +5,11 @@
  * Held is what forwards keep until their backward, and where backward is split what waits between
  * its halves: GEMM inputs and output gradients, for W. The schedule says when most is held
  * (ff_schedule_peak); with equal chunks that is when the first backward runs. Gradients and
- * activations coexist there. Assumption: the working set is the largest of the layers of the chunk
- * that runs, and the logits of one microbatch come on top; forward's is smaller. */
+ * activations coexist there. The backward of the last chunk begins with the logits and frees them
+ * before a layer runs: the larger of the two counts (Megatron-LM's functional tests print the peak
+ * of the allocator, and agree to a few MiB). Copies of gradients that the optimizer makes are there
+ * in the step alone, when no activation is. Assumption: the working set is the largest of the layers
+ * of the chunk that runs; forward's is smaller. */
 #include "fivefold/memory.h"
 
 #include "base/number.h"
@@ -77,6 +80,13 @@ static void add_layers(const ff_layout *layout, const ff_memory_blocks *blocks,
     chunk->waiting_bytes = ff_add(chunk->waiting_bytes, waiting);
 }
 
+/* A layer's working set follows the logits and what they kept, which are free by then: of it, what is
+ * more than they were. */
+static void follow_logits(ff_chunk_memory *chunk) {
+    int64_t logits = ff_add(chunk->loss_kept_bytes, chunk->loss_working_bytes);
+    chunk->working_bytes = chunk->working_bytes > logits ? chunk->working_bytes - logits : 0;
+}
+
 /* Softmax of each microbatch in flight, logits of one. MTP blocks keep a layer and a head of their
  * own. */
 static void add_head(const ff_model *model, const ff_layout *layout, const ff_memory_blocks *b,
@@ -109,8 +119,10 @@ void ff_ledger_chunk(const ff_model *model, const ff_layout *layout, const ff_me
         chunk->kept_bytes = ff_add(chunk->kept_bytes, blocks->embedding.kept_bytes);
         chunk->waiting_bytes = ff_add(chunk->waiting_bytes, blocks->embedding.waiting_bytes);
     }
-    if (content->head)
+    if (content->head) {
         add_head(model, layout, blocks, chunk);
+        follow_logits(chunk);
+    }
 }
 
 int ff_ledger_communicators(const ff_model *model, const ff_layout *layout) {
@@ -166,7 +178,8 @@ void ff_ledger_fix(const ff_model *model, const ff_layout *layout, const ff_runt
     ff_state_bytes state = ff_state_of(layout, fixed->params);
     fixed->weights_bytes = state.weights;
     fixed->gradients_bytes = state.gradients;
-    fixed->optimizer_bytes = state.optimizer;
+    fixed->optimizer_bytes = state.optimizer - state.in_step;
+    fixed->in_step_bytes = state.in_step;
     fix_buffers(layout, chunks, largest_unit, fixed);
     fixed->context_bytes = ff_add(runtime->context_bytes, runtime->workspace_bytes);
     fixed->communicator_bytes =
@@ -222,11 +235,16 @@ static int64_t fragmentation(const ff_ledger_fixed *fixed, int64_t moving_bytes)
     return bytes < (double)FF_SATURATED ? (int64_t)bytes : FF_SATURATED;
 }
 
+/* What the update needs lies where activations and buffers were, as far as there is room. */
+static int64_t optimizer(const ff_ledger_fixed *fixed, int64_t moving_bytes) {
+    return ff_add(fixed->optimizer_bytes, ff_max(0, fixed->in_step_bytes - moving_bytes));
+}
+
 int64_t ff_ledger_total(const ff_ledger_fixed *fixed, int64_t held_bytes) {
     int64_t buffers = ff_add(fixed->gathered_bytes, fixed->bucket_bytes);
     int64_t moving = ff_add(held_bytes, buffers);
     int64_t states =
-        ff_add(ff_add(fixed->weights_bytes, fixed->gradients_bytes), fixed->optimizer_bytes);
+        ff_add(ff_add(fixed->weights_bytes, fixed->gradients_bytes), optimizer(fixed, moving));
     int64_t runtime = ff_add(ff_add(fixed->context_bytes, fixed->communicator_bytes),
                              fragmentation(fixed, moving));
     return ff_add(ff_add(states, moving), runtime);
@@ -238,7 +256,6 @@ int64_t ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfe
     *memory = (ff_stage_memory){
         .weights_bytes = fixed->weights_bytes,
         .gradients_bytes = fixed->gradients_bytes,
-        .optimizer_bytes = fixed->optimizer_bytes,
         .params = fixed->params,
         .gathered_bytes = fixed->gathered_bytes,
         .bucket_bytes = fixed->bucket_bytes,
@@ -251,8 +268,9 @@ int64_t ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfe
     int64_t moved = ff_add(transfer_bytes, memory->loss_bytes);
     int64_t held_bytes = ff_add(memory->activations_bytes, moved);
     memory->buffers_bytes = ff_add(ff_add(fixed->gathered_bytes, fixed->bucket_bytes), moved);
-    memory->fragmentation_bytes =
-        fragmentation(fixed, ff_add(memory->activations_bytes, memory->buffers_bytes));
+    int64_t moving = ff_add(memory->activations_bytes, memory->buffers_bytes);
+    memory->optimizer_bytes = optimizer(fixed, moving);
+    memory->fragmentation_bytes = fragmentation(fixed, moving);
     memory->runtime_bytes = ff_add(ff_add(memory->context_bytes, memory->communicator_bytes),
                                    memory->fragmentation_bytes);
     memory->total_bytes = ff_ledger_total(fixed, held_bytes);

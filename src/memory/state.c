@@ -26,6 +26,8 @@ static void add_state(ff_state_bytes *state, const ff_layout *layout, const ff_r
     state->gradients = ff_add(state->gradients, gradients);
     state->optimizer =
         ff_add(state->optimizer, part(params, recipe->optimizer, layout->zero >= 1, ranks));
+    state->in_step =
+        ff_add(state->in_step, part(params, recipe->in_step, layout->zero >= 1, ranks));
 }
 
 ff_state_bytes ff_state_of(const ff_layout *layout, ff_shard_params params) {

@@ -6,6 +6,7 @@
 
 typedef struct ff_state_bytes {
     int64_t weights, gradients, optimizer;
+    int64_t in_step; /* of `optimizer`: copies of gradients that live in the step alone */
 } ff_state_bytes;
 
 ff_state_bytes ff_state_of(const ff_layout *layout, ff_shard_params params);

@@ -80,7 +80,7 @@ void ff_explain_time(const ff_explained *e, ff_facts *facts) {
     ff_document_item(facts, "slowest", "stage %lld of %lld; %lld microbatches pass it",
                      (long long)s->time.slowest_stage, (long long)e->layout.pp,
                      (long long)e->layout.microbatches);
-    ff_document_item(facts, "host", "a layer takes %s at least (profile %s)",
+    ff_document_item(facts, "host", "a dense layer of one rank is issued in %s (profile %s)",
                      ff_format_seconds(p->host_s_per_layer, host, sizeof host), p->name);
     operator_table(e, facts);
     ff_document_close(facts);

@@ -156,6 +156,8 @@ static double format_flops(const ff_device *device, ff_dtype dtype) {
         return device->fp16_flops;
     case FF_DTYPE_FP8:
         return device->fp8_flops;
+    case FF_DTYPE_FP4:
+        return device->fp4_flops;
     default:
         return device->fp32_flops;
     }

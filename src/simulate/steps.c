@@ -120,8 +120,8 @@ static ff_step operator_step(const builder *b, ff_dtype dtype, const ff_layer_li
 
 static void add_list(builder *b, const ff_layer_list *list, bool is_layer) {
     ff_dtype dtype = ff_recipe_describe(b->in->layout->recipe)->compute;
-    if (!is_layer && dtype == FF_DTYPE_FP8)
-        dtype = FF_DTYPE_BF16; /* the ends stay in bf16 */
+    if (!is_layer)
+        dtype = ff_dtype_of_ends(dtype);
     list_cost *l = &b->list[b->lists++];
     *l = (list_cost){.list = list, .is_layer = is_layer};
     l->step = FF_ARENA_ARRAY(b->arena, list->operators + 1, ff_step);

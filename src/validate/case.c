@@ -158,6 +158,10 @@ static void set_sharding(const ff_row *row, ff_layout *l) {
         l->zero = 3;
         l->zero_group = ff_row_integer(row, FF_ROW_gpus_per_node);
     }
+    int64_t copies = ff_row_integer(row, FF_ROW_shard_copies);
+    int64_t replicas = ff_row_integer(row, FF_ROW_gpus) / ff_max(1, l->tp * l->pp);
+    if (copies > 1)
+        l->zero_group = ff_max(1, replicas / copies);
 }
 
 /* The keys that are words of a layout go through its own parser. */
@@ -256,6 +260,7 @@ static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
     for (int r = 0; r < recompute.count; r++)
         for (int v = 0; v < vpp.count; v++)
             for (int b = 0; b < mbs.count && c->layouts < FF_CASE_MOST_LAYOUTS; b++) {
+                c->family[c->layouts] = v * mbs.count + b;
                 ff_skip skip =
                     add_layout(arena, row, recompute.text[r], vpp.text[v], mbs.text[b], c);
                 last = skip == FF_SKIP_NONE ? last : skip;
@@ -266,6 +271,7 @@ static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
 ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) {
     static const ff_row_column needed[] = {FF_ROW_tp, FF_ROW_pp, FF_ROW_seq_len, FF_ROW_gpus};
     c->layouts = 0;
+    c->lightest = row->first_fitting[FF_ROW_recompute];
     c->broken = NULL;
     if (ff_row_says(row, FF_ROW_skip))
         return FF_SKIP_BY_RULE;
@@ -286,6 +292,13 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_DEVICE;
     c->profile = *profile;
     set_kernels(row, &c->profile.kernels);
+    if (ff_row_says(row, FF_ROW_imbalance))
+        c->job.imbalance = ff_row_real(row, FF_ROW_imbalance);
+    if (ff_row_says(row, FF_ROW_tp_hidden))
+        c->profile.tp_hidden_ratio = ff_row_real(row, FF_ROW_tp_hidden);
+    if (ff_row_says(row, FF_ROW_workspace_MiB))
+        c->profile.runtime.workspace_bytes =
+            ff_mul(ff_row_integer(row, FF_ROW_workspace_MiB), INT64_C(1) << 20);
     c->job.profile = &c->profile;
     c->job.gbs_tokens = ff_mul(sequences_of(row), c->job.seq);
     return build_layouts(library->arena, row, c);

@@ -48,7 +48,10 @@ typedef struct ff_case {
     ff_job job;
     ff_profile profile;                     /* of the stack, with the kernels that the row names */
     ff_layout layout[FF_CASE_MOST_LAYOUTS]; /* derived and legal */
+    int family
+        [FF_CASE_MOST_LAYOUTS]; /* layouts of one family differ in recomputation, lightest first */
     int layouts;
+    bool lightest;      /* of each family, the first that fits is what ran */
     const char *broken; /* code of the rule that an illegal layout breaks */
 } ff_case;
 

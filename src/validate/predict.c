@@ -67,15 +67,38 @@ static void widen(ff_range *range, double value, bool first) {
     range->high = first || value > range->high ? value : range->high;
 }
 
+/* Peaks are predicted to some 6 %, so a little too much is no proof. */
+static bool about_fits(const outcome *o) {
+    return (double)o->estimate.peak_bytes <= 1.1 * (double)o->estimate.capacity_bytes;
+}
+
+/* What cannot have run: what does not fit where another does; where recomputation is to be found,
+ * all of a family but the lightest that about fits. */
+static bool is_out(const ff_case *c, const outcome *outcomes, int at, bool one_fits) {
+    if (!c->lightest)
+        return one_fits && !outcomes[at].fits;
+    bool last = true;
+    for (int i = 0; i < c->layouts; i++) {
+        if (i == at || c->family[i] != c->family[at])
+            continue;
+        if (i < at && about_fits(&outcomes[i]))
+            return true;
+        last = last && i < at;
+    }
+    return !about_fits(&outcomes[at]) && !last;
+}
+
 static void gather(ff_prediction *p, const ff_case *c, const outcome *outcomes) {
     double best = INFINITY;
     bool first = true;
+    bool one_fits = false;
     for (int i = 0; i < c->layouts; i++)
-        p->fits = p->fits || outcomes[i].fits;
+        one_fits = one_fits || outcomes[i].fits;
     for (int i = 0; i < c->layouts; i++) {
         const outcome *o = &outcomes[i];
-        if (p->fits && !o->fits)
+        if (is_out(c, outcomes, i, one_fits))
             continue;
+        p->fits = p->fits || o->fits;
         widen(&p->step_s, o->step_s, first);
         widen(&p->peak_bytes, o->peak_bytes, first);
         first = false;

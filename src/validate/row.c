@@ -110,33 +110,27 @@ bool ff_row_says(const ff_row *row, ff_row_column column) {
 
 /* ---- rules ---- */
 
-static bool ends_with(const char *text, const char *tail, size_t tail_length) {
-    size_t length = strlen(text);
-    return length >= tail_length && memcmp(text + length - tail_length, tail, tail_length) == 0;
-}
-
-static bool holds(const char *text, const char *part, size_t length) {
-    for (; strlen(text) >= length; text++)
-        if (memcmp(text, part, length) == 0)
-            return true;
-    return false;
-}
-
 bool ff_row_matches(const char *text, const char *pattern) {
     if (pattern[0] == '!')
         return !ff_row_matches(text, pattern + 1);
-    size_t length = strlen(pattern);
-    bool open_begin = length > 0 && pattern[0] == '*';
-    bool open_end = length > 1 && pattern[length - 1] == '*';
-    const char *core = pattern + open_begin;
-    size_t core_length = length - open_begin - open_end;
-    if (open_begin && open_end)
-        return holds(text, core, core_length);
-    if (open_begin)
-        return ends_with(text, core, core_length);
-    if (open_end)
-        return strncmp(text, core, core_length) == 0;
-    return strcmp(text, pattern) == 0;
+    const char *after_star = NULL, *from = text;
+    while (*text != '\0') {
+        if (*pattern == '*') {
+            after_star = ++pattern;
+            from = text;
+        } else if (*pattern == *text) {
+            pattern++;
+            text++;
+        } else if (after_star != NULL) { /* the star takes one more */
+            pattern = after_star;
+            text = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
 }
 
 static bool one_matches(const ff_field *patterns, const char *text) {
@@ -170,6 +164,7 @@ static void apply(const ff_field *rule, ff_row *row) {
         row->choices[column] = with;
     else
         row->value[column] = with->text;
+    row->first_fitting[column] = ff_field_find(rule, "pick") != NULL;
     row->why[column] = why == NULL ? "" : why->text;
 }
 

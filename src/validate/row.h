@@ -31,6 +31,7 @@
     X(device) X(network) X(domain) X(pipeline) X(recipe) X(sharding) X(context) X(split) \
     X(remat) X(gated) X(tied) X(dropout) X(power_W) X(flash_2) X(eager_softmax) \
     X(fused_norm) X(fused_activation) X(eager_rope) X(fused_loss) X(keeps_gathered) \
+    X(tp_hidden) X(imbalance) X(workspace_MiB) X(shard_copies) X(shared_ffn) \
     X(memory_meaning) X(memory_rank) X(flop_convention) X(score_time) X(skip)
 /* clang-format on */
 
@@ -48,6 +49,7 @@ enum { FF_ROW_MOST_CHOICES = 64, FF_ROW_MOST_ASSUMED = 32 };
 typedef struct ff_row {
     const char *value[FF_ROW_COUNT];
     const ff_field *choices[FF_ROW_COUNT]; /* a list when one of several is true */
+    bool first_fitting[FF_ROW_COUNT];      /* of the choices, the first that fits is true */
     const char *why[FF_ROW_COUNT];         /* of an assumed value; NULL where the source says it */
     const char *file;
     int line;
@@ -63,8 +65,8 @@ ff_status ff_rows_read(ff_arena *arena, const ff_csv *csv, ff_diagnostics *findi
 /* Fills empty columns by the rules of a data file. */
 void ff_row_assume(const ff_field *rules, ff_row *row);
 
-/* Whether a text matches a pattern: "x" is x, "*x*" holds it, "x*" begins, "*x" ends with it, "" is
- * empty; "!" before a pattern turns it round. */
+/* Whether a text matches a pattern: "x" is x, a star stands for any text ("*x*" holds x, "*x*y*" holds
+ * x and later y), "" is empty; "!" before a pattern turns it round. */
 bool ff_row_matches(const char *text, const char *pattern);
 
 /* A whole or decimal number, 0 when empty or none. */

@@ -69,6 +69,7 @@ static ff_status from_columns(const ff_row *row, ff_model *model) {
     if (experts > 0) {
         add_key(&shape, "topk", ff_row_integer(row, FF_ROW_moe_topk));
         add_key(&shape, "expert_ffn", ff_row_integer(row, FF_ROW_moe_ffn_hidden));
+        add_key(&shape, "shared_ffn", ff_row_integer(row, FF_ROW_shared_ffn));
     }
     ff_text_printf(&shape, ",gated=%d,tied=%d", ff_row_is(row, FF_ROW_gated, "1"),
                    ff_row_is(row, FF_ROW_tied, "1"));

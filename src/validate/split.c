@@ -1,6 +1,7 @@
 /* See split.h. */
 #include "validate/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The head's GEMM over a layer's. Layers are of one kind here: the first's. */
@@ -52,12 +53,28 @@ static bool by_cost(const ff_model *model, ff_layout *l) {
     return false;
 }
 
+/* "2..3": two layers on the first stage, three on the last, the rest dealt evenly. */
+static bool by_ends(const char *name, const ff_model *model, ff_layout *l) {
+    const char *dots = strstr(name, "..");
+    if (dots == NULL || l->pp < 3)
+        return false;
+    int first = atoi(name), last = atoi(dots + 2), rest = model->layers - first - last;
+    if (first < 0 || last < 0 || rest < 0 || rest % (l->pp - 2) != 0)
+        return false;
+    for (int64_t s = 0; s < l->pp; s++)
+        l->layers_of_chunk[s] = (int16_t)(s == 0           ? first
+                                          : s == l->pp - 1 ? last
+                                                           : rest / (int)(l->pp - 2));
+    return true;
+}
+
 bool ff_split_layers(const char *name, const ff_model *model, ff_layout *layout) {
     if (layout->pp == 1 || layout->vpp > 1 || layout->pp > FF_LAYOUT_MAX_CHUNKS)
         return false;
     memset(layout->layers_of_chunk, 0, sizeof layout->layers_of_chunk);
     bool done = (strcmp(name, "running-cost") == 0 && running_cost(model, layout)) ||
-                (strcmp(name, "by-cost") == 0 && by_cost(model, layout));
+                (strcmp(name, "by-cost") == 0 && by_cost(model, layout)) ||
+                by_ends(name, model, layout);
     layout->chunks = done ? (int)layout->pp : 0;
     return done;
 }

@@ -3,7 +3,8 @@
  *     running-cost   blocks in order, each to the current stage; the next stage begins once the cost
  *                    so far exceeds its even share (nanotron); the head counts as V*h, a layer as
  *                    its GEMM weights
- *     by-cost        the split whose slowest stage is fastest */
+ *     by-cost        the split whose slowest stage is fastest
+ *     2..3           two layers on the first stage, three on the last, the others evenly */
 #ifndef FF_VALIDATE_SPLIT_H
 #define FF_VALIDATE_SPLIT_H
 
