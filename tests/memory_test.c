@@ -229,6 +229,33 @@ static void test_gathered_layers(void **state) {
     assert_int_equal(m.bucket_bytes, 2 * 4 * ff_max(m.params.dense, m.params.expert));
 }
 
+/* A tied embedding that is used at both ends of one stage stays gathered between its uses (2 bytes a
+ * weight), and its first gradient waits for the second (4 bytes); with a stage for each use there is
+ * nothing to wait for. */
+static void test_streamed_tied_embedding(void **state) {
+    (void)state;
+    ff_model model = small_model(1);
+    const int64_t embedding = ff_first_shard_params(&model, 1).dense;
+    ff_stage_memory tied[2], untied[2];
+    assert_true(model.tied_head);
+    static const char *const layouts[] = {"dp=8,zero=3,zero3_weights=stream",
+                                          "dp=4,pp=2,zero=3,zero3_weights=stream"};
+    for (int i = 0; i < 2; i++) {
+        ff_layout layout = layout_of(&model, layouts[i]);
+        int64_t held = i == 0 ? embedding : 0;
+        model.tied_head = true;
+        ledger(&model, &layout, &options, tied);
+        model.tied_head = false;
+        ledger(&model, &layout, &options, untied);
+        assert_true(ff_last_shard_params(&model, 1, false).dense > embedding);
+        int64_t head = ff_last_shard_params(&model, 1, false).dense;
+        int64_t largest = i == 0 ? embedding : head; /* of the tied model: its head has no matrix */
+        assert_int_equal(tied[layout.pp - 1].gathered_bytes, 2 * (2 * largest + held));
+        assert_int_equal(tied[layout.pp - 1].bucket_bytes, 4 * (largest + held));
+        assert_int_equal(untied[layout.pp - 1].gathered_bytes, 2 * 2 * head);
+    }
+}
+
 static void test_communicators(void **state) {
     (void)state;
     ff_model dense = small_model(0), experts = small_model(3);
@@ -319,11 +346,17 @@ static void test_verdict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recipes),           cmocka_unit_test(test_expert_state),
-        cmocka_unit_test(test_state_never_grows), cmocka_unit_test(test_hand_worked),
-        cmocka_unit_test(test_in_flight),         cmocka_unit_test(test_gathered_layers),
-        cmocka_unit_test(test_communicators),     cmocka_unit_test(test_lines_make_the_total),
-        cmocka_unit_test(test_last_stage_logits), cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_recipes),
+        cmocka_unit_test(test_expert_state),
+        cmocka_unit_test(test_state_never_grows),
+        cmocka_unit_test(test_hand_worked),
+        cmocka_unit_test(test_in_flight),
+        cmocka_unit_test(test_gathered_layers),
+        cmocka_unit_test(test_streamed_tied_embedding),
+        cmocka_unit_test(test_communicators),
+        cmocka_unit_test(test_lines_make_the_total),
+        cmocka_unit_test(test_last_stage_logits),
+        cmocka_unit_test(test_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

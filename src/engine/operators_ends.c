@@ -78,8 +78,8 @@ static bool embedded(ff_rank *rank, const ff_item *item) {
     return true;
 }
 
-static bool tied_here(const ff_rank *rank) {
-    return rank->setup->model.tied_head && rank->setup->layout.pp == 1;
+bool ff_tied_here(const ff_rank *rank) {
+    return rank->setup->model.tied_head && !ff_program_copies_embedding(&rank->setup->layout);
 }
 
 /* Positions are summed over this rank's tokens, as norms are. */
@@ -111,7 +111,9 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
     if (!ff_rank_needs(rank, item, dy, "stream's gradient"))
         return false;
     real *d = ff_rank_gradient(rank, item->unit, FF_ROLE_EMBEDDING, 0);
-    if (!tied_here(rank) || rank->setup->options.tied_apart)
+    if (rank->tied_gradient != NULL)
+        memcpy(d, rank->tied_gradient + part->offset, (size_t)part->elements * sizeof(real));
+    else if (!ff_tied_here(rank) || rank->setup->options.tied_apart)
         memset(d, 0, (size_t)part->elements * sizeof(real));
     ff_rank_deal(rank);
     ff_scatter words = {.dy = dy,
@@ -132,7 +134,7 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
 static ff_item head_matrix(ff_rank *rank, const ff_item *item, ff_role *role) {
     ff_item of = *item;
     *role = FF_ROLE_OUTPUT;
-    if (tied_here(rank)) {
+    if (ff_tied_here(rank)) {
         *role = FF_ROLE_EMBEDDING;
         of.unit = ff_rank_chunk(rank)->units - 1;
     }
@@ -274,9 +276,11 @@ static bool head_input(ff_rank *rank, const ff_item *item) {
 static bool head_weight(ff_rank *rank, const ff_item *item) {
     ff_role role;
     ff_item of = head_matrix(rank, item, &role);
-    int set = tied_here(rank) && rank->setup->options.tied_apart ? rank->own_parts : 0;
-    return ff_column_weight(rank, item, FF_SLOT_NORM1_OUT, head_part(rank, item)->rows,
-                            ff_rank_gradient(rank, of.unit, role, set), NULL);
+    const ff_part *part = head_part(rank, item);
+    int set = ff_tied_here(rank) && rank->setup->options.tied_apart ? rank->own_parts : 0;
+    real *dw = rank->tied_gradient != NULL ? rank->tied_gradient + part->offset
+                                           : ff_rank_gradient(rank, of.unit, role, set);
+    return ff_column_weight(rank, item, FF_SLOT_NORM1_OUT, part->rows, dw, NULL);
 }
 
 const ff_operator_row ff_end_rows[] = {

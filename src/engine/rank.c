@@ -77,9 +77,9 @@ real *ff_rank_gradient(ff_rank *rank, int unit, ff_role role, int set) {
     if (part == NULL)
         return NULL;
     if (rank->streams)
-        return rank->bucket[0] + part->offset;
+        return rank->bucket + part->offset;
     if (rank->shards_gradients)
-        return rank->bucket[rank->next_bucket] + chunk->unit[unit].offset + part->offset;
+        return rank->bucket + (chunk->unit[unit].offset + part->offset - rank->bucket_begin);
     return chunk->full[set].work + chunk->unit[unit].offset + part->offset;
 }
 
@@ -202,6 +202,7 @@ static bool open_action(ff_rank *rank, const ff_item *item) {
     case FF_ACTION_BACKWARD:
         f->dx = flight->arrived_gradient;
         flight->arrived_gradient = NULL;
+        rank->bucket_begin = rank->unsent = 0;
         return true;
     case FF_ACTION_RECV_ACTIVATION:
     case FF_ACTION_RECV_GRADIENT:

@@ -93,9 +93,6 @@ static int refuse_models(const ff_model *m, refusal *r) {
 }
 
 static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, refusal *r) {
-    bool tied_stages = m->tied_head && l->pp > 1 && l->zero > 0 && l->dp > 1;
-    bool tied_stream = m->tied_head && l->pp == 1 && l->zero == 3 && l->dp > 1 &&
-                       l->zero3_weights == FF_ZERO3_STREAM;
     int64_t replicas = l->dp * l->cp;
     const refusal all[] = {
         {l->cp > 1 || l->ep > 1 || l->etp > 1, FF0702, "cp and ep are not run yet", "cp=1,ep=1"},
@@ -109,10 +106,6 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
          "tp does not divide a microbatch's tokens", "sp=0, or another mbs"},
         {l->zero_group > 0 && l->zero_group < replicas, FF0702,
          "sharding over a part of the replicas is not run yet", "leave zero_group out"},
-        {tied_stages, FF0702, "a tied embedding on two stages is not summed in shards yet",
-         "zero=0"},
-        {tied_stream, FF0702, "streamed weights do not hold a tied embedding for the head",
-         "zero3_weights=resident"},
         {m->position_rows > 0 && seq > m->position_rows, FF0702,
          "sequences are longer than the position table", "a smaller --seq"},
         {ff_layout_world(l) > FF_ENGINE_MOST_RANKS, FF0702, "it has too many ranks", "at most 128"},

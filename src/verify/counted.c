@@ -125,10 +125,8 @@ bool ff_store_kind_compared(ff_store_kind kind) {
 int64_t ff_memory_slack(const ff_rank *rank) {
     int64_t uneven = 0;
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
-        for (int b = 0; b < rank->chunk[c].blocks; b++) {
-            int64_t length = rank->chunk[c].block_begin[b + 1] - rank->chunk[c].block_begin[b];
-            uneven += length % rank->shard_ranks != 0;
-        }
+        for (int p = 0; p < rank->chunk[c].pieces; p++)
+            uneven += rank->chunk[c].piece[p].cut_elements % rank->shard_ranks != 0;
     int64_t buffers = ff_accumulate_buffers(rank->setup->layout.microbatches) + 2;
     return uneven * buffers * (int64_t)sizeof(real);
 }
