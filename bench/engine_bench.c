@@ -82,7 +82,7 @@ static double step_rate(void) {
     options.seq = SEQ;
     options.real_vocab = VOCAB;
     options.deal = deal;
-    if (ff_layout_parse("mbs=8,recipe=fp32", NULL, &layout) != FF_OK ||
+    if (ff_layout_parse("mbs=8,recipe=fp32,accumulate=tree", NULL, &layout) != FF_OK ||
         ff_layout_derive(&layout, &context, NULL) != FF_OK ||
         ff_setup_create(&model, &layout, &options, NULL, &setup) != FF_OK)
         return 0;

@@ -36,6 +36,8 @@ static ff_status derive(ff_session *s, execution *e) {
         return FF_INVALID;
     if (e->layout.recipe == FF_RECIPE_BF16_MEGATRON)
         e->layout.recipe = FF_RECIPE_FP32;
+    if (!ff_layout_given(&e->layout, "accumulate"))
+        e->layout.accumulate = FF_ACCUMULATE_TREE;
     if (sequences == 0 && e->layout.microbatches == 0)
         e->layout.microbatches = FEW_MICROBATCHES;
     if (ff_layout_derive(&e->layout, &context, s->findings) != FF_OK)

@@ -407,6 +407,7 @@ static void test_refusals(void **state) {
         bool tied;
     } cases[] = {{"cp=2", "cp and ep", false},
                  {"tp=4", "KV heads", false},
+                 {"accumulate=chain", "as a tree", false},
                  {"tp=16", "tp is above 8", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         verdict v = judge(llama_tiny, cases[i].tied, cases[i].layout, NULL, 0);

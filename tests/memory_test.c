@@ -51,6 +51,26 @@ static void test_recipes(void **state) {
         assert_int_equal(state_bytes(text, (ff_shard_params){.dense = P}),
                          P * cases[i].whole + P / N * cases[i].shared);
     }
+    /* As a tree the buffer that accumulates has partial sums beside it: 1 for 2 microbatches, 3 for 5
+     * to 8 (4, 2 and 1 of them summed up). Shards accumulate under ZeRO-2, full ones if resident. */
+    const struct {
+        const char *text;
+        int more_whole, more_shared;
+    } trees[] = {{"zero=1,m=1", 0, 0},
+                 {"zero=1,m=2", 4, 0},
+                 {"zero=1,m=8", 3 * 4, 0},
+                 {"zero=1,m=5", 3 * 4, 0},
+                 {"zero=2,m=8", 0, 3 * 4},
+                 {"zero=3,zero3_weights=stream,m=4", 0, 2 * 4},
+                 {"zero=3,zero3_weights=resident,m=4", 2 * 4, 0}};
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
+        char chain[128], tree[128];
+        snprintf(chain, sizeof chain, "dp=8,recipe=fp32,%s", trees[i].text);
+        snprintf(tree, sizeof tree, "%s,accumulate=tree", chain);
+        assert_int_equal(state_bytes(tree, (ff_shard_params){.dense = P}) -
+                             state_bytes(chain, (ff_shard_params){.dense = P}),
+                         P * trees[i].more_whole + P / N * trees[i].more_shared);
+    }
     /* Shares are rounded up; a group of one shards nothing and gathers nothing. */
     assert_int_equal(state_bytes("dp=8,zero=1", (ff_shard_params){.dense = 9}), 9 * 6 + 2 * 12);
     assert_int_equal(

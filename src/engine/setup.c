@@ -99,6 +99,8 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
         {l->schedule > FF_SCHEDULE_INTERLEAVED, FF0702, "its schedule is not run yet",
          "gpipe, 1f1b or interleaved"},
         {l->recipe != FF_RECIPE_FP32, FF0702, "the engine computes in fp32", "recipe=fp32"},
+        {l->accumulate == FF_ACCUMULATE_CHAIN && l->microbatches > 1, FF0702,
+         "the engine accumulates gradients as a tree", "accumulate=tree"},
         {l->tp > FF_CHUNKS, FF0702, "tp is above 8, the eighths that sums are cut into", "tp=8"},
         {splits_kv_heads(m, l->tp), FF0702, "tp does not divide the KV heads",
          "a KV head is not replicated here"},
