@@ -151,8 +151,7 @@ static void build_rope(ff_rank *rank) {
     rank->rope_sine = ff_engine_array(setup->options.seq * half, sizeof(real));
     for (int64_t p = 0; p < setup->options.seq; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle =
-                (double)p * pow(setup->options.rope_base, -2.0 * (double)i / (double)dim);
+            double angle = (double)p * pow(setup->model.rope_theta, -2.0 * (double)i / (double)dim);
             rank->rope_cosine[p * half + i] = (real)cos(angle);
             rank->rope_sine[p * half + i] = (real)sin(angle);
         }

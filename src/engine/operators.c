@@ -112,7 +112,7 @@ static ff_norm norm_of(ff_rank *rank, const ff_item *item, ff_role role, int whi
     if (weight != NULL)
         weight += which * h * (model->norm_bias ? 2 : 1);
     return (ff_norm){weight, model->norm_bias && weight != NULL ? weight + h : NULL, h,
-                     (real)rank->setup->options.norm_epsilon};
+                     (real)rank->setup->model.norm_epsilon};
 }
 
 /* The input becomes the flight's, unless it was kept already. */

@@ -11,8 +11,6 @@
 ff_engine_options ff_engine_defaults(void) {
     return (ff_engine_options){.seed = 1,
                                .deviation = 0.02,
-                               .norm_epsilon = 1e-5,
-                               .rope_base = 10000,
                                .update = FF_UPDATE_ADAMW,
                                .rate = 1e-3,
                                .beta1 = 0.9,
@@ -30,6 +28,10 @@ ff_kernels ff_engine_kernels(void) {
 void ff_engine_adapt(ff_model *model) {
     model->vocab = ff_round_up(model->vocab, 128 * FF_CHUNKS);
     model->dropout = false;
+    if (model->norm_epsilon == 0)
+        model->norm_epsilon = 1e-5;
+    if (model->rope_theta == 0)
+        model->rope_theta = 10000;
 }
 
 /* --- what is refused --- */
@@ -86,6 +88,9 @@ static int refuse_models(const ff_model *m, refusal *r) {
              m->embedding_width != m->hidden,
          FF0701, "its ends are neither GPT-2's nor Llama's", "a final norm, no norm below"},
         {odd_rope(m), FF0701, "its head dimension is odd", "rope turns pairs"},
+        {m->rope_altered && m->position_rows == 0, FF0701,
+         "its rotary positions are scaled, or turn a part of the head",
+         "no rope_scaling, the whole head"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         r[i] = all[i];
