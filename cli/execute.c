@@ -99,6 +99,7 @@ ff_status ff_verify_run(ff_session *s) {
     job.steps = o->steps > 0 ? o->steps : 2;
     job.options.seq = e->seq;
     job.options.real_vocab = e->real_vocab;
+    job.options.fast = o->fast;
     return ff_verify(&job, s->findings, s->facts);
 }
 
@@ -242,6 +243,7 @@ ff_status ff_train_run(ff_session *s) {
     options.seq = e->seq;
     options.real_vocab = e->real_vocab;
     options.seed = t.seed;
+    options.fast = o->fast;
     options.deal = deal_window;
     options.deal_context = &t;
     t.peak_rate = options.rate;

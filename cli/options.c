@@ -106,6 +106,8 @@ static const option_row table[] = {
     ROW("detail", 0, "LEVEL", FF_COMMAND_SIMULATE, VALUE_CHOICE, detail, details,
         "simulate whole chunks or every operator: chunk, operator"),
     ROW("steps", 0, "N", VERIFY, VALUE_COUNT, steps, NULL, "steps to run (verify: 2, train: 100)"),
+    ROW("fast", 0, NULL, VERIFY, VALUE_FLAG, fast, NULL,
+        "add up in plain chains: some percent faster, other last digits in each layout"),
     ROW("data", 0, "FILE", TRAIN, VALUE_TEXT, data, NULL,
         "a text to learn byte by byte, or a file of tokens"),
     ROW("log", 0, "FILE", TRAIN, VALUE_TEXT, log, NULL, "write a line of JSON a step"),

@@ -56,6 +56,7 @@ typedef struct ff_options {
     int64_t steps, seed;
     int transport; /* ff_transport_choice */
     const char *data, *log;
+    bool fast;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;
 

@@ -55,6 +55,7 @@ typedef struct ff_engine_options {
     double clip;     /* largest gradient norm; 0: none */
     int token_parts; /* see above; 0: what the layout does */
     bool tied_apart;
+    bool fast;   /* sums are plain chains: faster by the tree's work, other bits in each layout */
     bool poison; /* of freed memory */
     int kernel;  /* of gemm and rows: 0 the best */
     ff_deal *deal;

@@ -96,7 +96,7 @@ static void scatter_positions(ff_rank *rank, const ff_item *item) {
         real *d = ff_rank_gradient(rank, item->unit, FF_ROLE_POSITIONS, p);
         ff_scatter scatter = {.dy = rank->frame.dx + p * tokens * ff_hidden(rank),
                               .target = rank->targets + p * tokens,
-                              .leaves = ff_token_leaves(seq, tokens),
+                              .leaves = ff_leaves_of(rank, tokens),
                               .width = ff_hidden(rank),
                               .count = part->rows};
         memset(d, 0, (size_t)part->elements * sizeof(real));
@@ -118,7 +118,7 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
     ff_rank_deal(rank);
     ff_scatter words = {.dy = dy,
                         .target = rank->tokens,
-                        .leaves = ff_token_leaves(rank->setup->options.seq, rank->setup->tokens),
+                        .leaves = ff_leaves_of(rank, rank->setup->tokens),
                         .width = ff_hidden(rank),
                         .first = part->first_row,
                         .count = part->rows};
@@ -177,13 +177,12 @@ static void take_exponents(ff_rank *rank, const ff_item *item) {
     ff_frame *f = &rank->frame;
     const ff_part *part = head_part(rank, item);
     real *logits = *ff_rank_slot(rank, item, FF_SLOT_SOFTMAX);
-    int64_t chunks = FF_CHUNKS / rank->setup->layout.tp;
     for (int64_t t = 0; t < rank->setup->tokens; t++) {
         int64_t column = rank->targets[t] - part->first_row;
         f->target[t] = column >= 0 && column < part->rows ? logits[t * part->rows + column] : 0;
     }
     rank->rows->row_exponents(logits, rank->setup->tokens, part->rows, real_columns(rank, part),
-                              chunks > 0 ? chunks : 1, f->top, f->sum);
+                              ff_own_chunks(rank), f->top, f->sum);
 }
 
 static void take_losses(ff_rank *rank, const ff_item *item) {
@@ -193,8 +192,8 @@ static void take_losses(ff_rank *rank, const ff_item *item) {
     rank->rows->divide_rows(e, tokens, head_part(rank, item)->rows, f->sum);
     for (int64_t t = 0; t < tokens; t++)
         f->top[t] = f->top[t] + (real)log(f->sum[t]) - f->target[t];
-    rank->rows->sum_rows(f->top, 1, ff_token_leaves(rank->setup->options.seq, tokens),
-                         &rank->losses[f->action.microbatch], space);
+    rank->rows->sum_rows(f->top, 1, ff_leaves_of(rank, tokens), &rank->losses[f->action.microbatch],
+                         space);
     ff_rank_give(rank, &f->top);
     ff_rank_give(rank, &f->sum);
     ff_rank_give(rank, &f->target);

@@ -111,6 +111,9 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
          "a KV head is not replicated here"},
         {l->sp == 1 && (l->mbs * seq) % l->tp != 0, FF0702,
          "tp does not divide a microbatch's tokens", "sp=0, or another mbs"},
+        {ff_mul(l->mbs, FF_CHUNKS) > FF_MOST_RUNS, FF0702,
+         "a microbatch has more than 128 sequences, the parts that a sum over tokens has room for",
+         "mbs=128"},
         {l->zero_group > 0 && l->zero_group < replicas, FF0702,
          "sharding over a part of the replicas is not run yet", "leave zero_group out"},
         {m->position_rows > 0 && seq > m->position_rows, FF0702,
@@ -214,7 +217,9 @@ static bool power_of_two(int64_t n) {
 bool ff_engine_exact(const ff_setup *setup, const char **why) {
     const ff_layout *l = &setup->layout;
     *why = "";
-    if (!power_of_two(l->tp) || !power_of_two(l->dp) || !power_of_two(l->microbatches))
+    if (setup->options.fast)
+        *why = "--fast adds up in chains, which layouts cut differently";
+    else if (!power_of_two(l->tp) || !power_of_two(l->dp) || !power_of_two(l->microbatches))
         *why = "tp, dp and microbatches are not all powers of two";
     else if (setup->options.token_parts > 1 && setup->tokens % (FF_CHUNKS * l->mbs) != 0)
         *why = "8 does not divide the sequence";

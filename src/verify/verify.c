@@ -52,6 +52,20 @@ static void note_loss(likeness *l, double ours, double theirs) {
         l->largest = difference;
 }
 
+static int64_t longest_sum(const ff_setup *setup) {
+    int64_t longest = setup->tokens > setup->model.hidden ? setup->tokens : setup->model.hidden;
+    for (int k = 0; k < setup->model.kinds; k++)
+        if (setup->model.kind[k].mlp.width > longest)
+            longest = setup->model.kind[k].mlp.width;
+    return longest;
+}
+
+/* A tree's depth is within the 64; a chain of n rounds n times, each way as often: 2 sqrt(n). */
+static double bound_of(const ff_setup *setup) {
+    double k = setup->options.fast ? fmax(64, 2 * sqrt((double)longest_sum(setup))) : 64;
+    return sizeof(real) == 8 ? 1e-11 : k * pow(1.03, setup->model.layers + 1) * 0x1p-24;
+}
+
 static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostics *findings,
                        twins *t) {
     *t = (twins){.loss.bits = true, .gradients.bits = true, .weights.bits = true};
@@ -71,11 +85,12 @@ static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostic
     options.token_parts = t->setup->options.token_parts;
     options.tied_apart = job->layout->pp > 1;
     options.alter = NULL;
+    options.fast = false;
     status = ff_setup_create(job->model, &one, &options, findings, &t->single_setup);
     if (status != FF_OK)
         return status;
     t->exact = ff_engine_exact(t->setup, &t->why);
-    t->bound = sizeof(real) == 8 ? 1e-11 : 64 * pow(1.03, job->model->layers + 1) * 0x1p-24;
+    t->bound = bound_of(t->setup);
     t->loop = ff_loop_create(t->setup, job->shuffle);
     t->single = ff_loop_create(t->single_setup, 0);
     return FF_OK;
