@@ -27,13 +27,13 @@ typedef struct ring {
 struct ff_local {
     const ff_setup *setup;
     int world;
-    int64_t steps;
+    const ff_passes *passes;
     size_t bytes;
     ring *rings;             /* [from * world + to] */
     ff_local_report *report; /* [rank] */
-    real *losses;            /* [step][sequence of microbatches in canonical order] */
-    int64_t losses_a_step;
-    double *norms; /* [step], by rank 0 */
+    real *losses;            /* [pass][sequence of microbatches in canonical order] */
+    int64_t losses_a_pass;
+    double *norms; /* [pass], by rank 0 */
     pid_t *process;
 };
 
@@ -171,9 +171,9 @@ static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
     }
 }
 
-static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t step) {
+static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t pass) {
     const ff_layout *layout = &local->setup->layout;
-    real *to = local->losses + step * local->losses_a_step;
+    real *to = local->losses + pass * local->losses_a_pass;
     if (rank->stage != layout->pp - 1 || rank->tp_index != 0)
         return;
     for (int64_t i = 0; i < layout->microbatches; i++)
@@ -182,23 +182,27 @@ static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t step
             rank->losses[i];
 }
 
-static int run_rank(ff_local *local, int id, ff_rate *rate, void *context) {
+static bool run_passes(const ff_local *local, ff_rank *rank) {
+    const ff_passes *p = local->passes;
+    for (int64_t pass = 0; pass < p->count; pass++) {
+        if (run_step(rank, p->step[pass], p->rate(p->context, p->step[pass])) != FF_DONE)
+            return false;
+        tell_losses(local, rank, pass);
+        if (rank->id == 0)
+            local->norms[pass] = rank->norm;
+        __atomic_store_n(&local->report[rank->id].passes_done, pass + 1, __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
+static int run_rank(ff_local *local, int id) {
     wires w = {.local = local, .rank = id};
     w.transport = (ff_transport){post, drive, &w};
     w.sends = ff_engine_array(local->world, sizeof *w.sends);
     w.receives = ff_engine_array(local->world, sizeof *w.receives);
     ff_local_report *report = &local->report[id];
     ff_rank *rank = ff_rank_create(local->setup, id, &w.transport);
-    bool good = rank->fault[0] == '\0';
-    for (int64_t step = 0; good && step < local->steps; step++) {
-        good = run_step(rank, step, rate(context, step)) == FF_DONE;
-        if (!good)
-            break;
-        tell_losses(local, rank, step);
-        if (id == 0)
-            local->norms[step] = rank->norm;
-        __atomic_store_n(&report->steps_done, step + 1, __ATOMIC_RELEASE);
-    }
+    bool good = rank->fault[0] == '\0' && run_passes(local, rank);
     if (good)
         report->weights_hash = hash_weights(rank);
     else
@@ -215,17 +219,17 @@ static size_t rounded(size_t bytes) {
     return (bytes + 4095) / 4096 * 4096;
 }
 
-ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
+ff_local *ff_local_create(const ff_setup *setup, const ff_passes *passes) {
     ff_local *local = ff_engine_array(1, sizeof *local);
     local->setup = setup;
     local->world = (int)ff_layout_world(&setup->layout);
-    local->steps = steps;
-    local->losses_a_step = setup->layout.dp * setup->layout.microbatches;
+    local->passes = passes;
+    local->losses_a_pass = setup->layout.dp * setup->layout.microbatches;
     local->process = ff_engine_array(local->world, sizeof *local->process);
     size_t rings = rounded((size_t)local->world * (size_t)local->world * sizeof(ring));
     size_t reports = rounded((size_t)local->world * sizeof(ff_local_report));
-    size_t losses = rounded((size_t)(steps * local->losses_a_step) * sizeof(real));
-    local->bytes = rings + reports + losses + rounded((size_t)steps * sizeof(double));
+    size_t losses = rounded((size_t)(passes->count * local->losses_a_pass) * sizeof(real));
+    local->bytes = rings + reports + losses + rounded((size_t)passes->count * sizeof(double));
     char *memory = mmap(NULL, local->bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -262,7 +266,7 @@ static void end_all(const ff_local *local) {
 }
 
 /* Ranks die with their parent. */
-static bool fork_all(ff_local *local, ff_rate *rate, void *context) {
+static bool fork_all(ff_local *local) {
     pid_t parent = getpid();
     for (int r = 0; r < local->world; r++) {
         pid_t process = fork();
@@ -270,34 +274,36 @@ static bool fork_all(ff_local *local, ff_rate *rate, void *context) {
             return false;
         if (process == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(getppid() == parent ? run_rank(local, r, rate, context) : 1);
+            _exit(getppid() == parent ? run_rank(local, r) : 1);
         }
         local->process[r] = process;
     }
     return true;
 }
 
-static double loss_of(const ff_local *local, int64_t step) {
-    const real *from = local->losses + step * local->losses_a_step;
-    real *sum = ff_engine_array(local->losses_a_step, sizeof *sum);
-    memcpy(sum, from, (size_t)local->losses_a_step * sizeof *sum);
-    double loss = ff_loss_of(sum, local->losses_a_step, local->setup->batch_tokens);
+static double loss_of(const ff_local *local, int64_t pass) {
+    const real *from = local->losses + pass * local->losses_a_pass;
+    real *sum = ff_engine_array(local->losses_a_pass, sizeof *sum);
+    memcpy(sum, from, (size_t)local->losses_a_pass * sizeof *sum);
+    double loss = ff_loss_of(sum, local->losses_a_pass, local->setup->batch_tokens);
     free(sum);
     return loss;
 }
 
-static void tell_steps(const ff_local *local, ff_step_told *told, void *context, int64_t *seen) {
-    int64_t least = local->steps;
+static void tell_passes(const ff_local *local, int64_t *seen) {
+    const ff_passes *p = local->passes;
+    int64_t least = p->count;
     for (int r = 0; r < local->world; r++) {
-        int64_t done = __atomic_load_n(&local->report[r].steps_done, __ATOMIC_ACQUIRE);
+        int64_t done = __atomic_load_n(&local->report[r].passes_done, __ATOMIC_ACQUIRE);
         least = done < least ? done : least;
     }
     for (; *seen < least; ++*seen)
-        told(context, *seen, loss_of(local, *seen), local->norms[*seen]);
+        p->told(p->context, p->step[*seen], loss_of(local, *seen), local->norms[*seen]);
 }
 
 /* A rank that ended badly: by its own report, or by the system's. */
 static ff_status judge_end(const ff_local *local, int rank, int how, ff_diagnostics *findings) {
+    long long pass = (long long)local->report[rank].passes_done + 1;
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
         return FF_OK;
     if (WIFEXITED(how) && local->report[rank].fault[0] != '\0') {
@@ -305,16 +311,15 @@ static ff_status judge_end(const ff_local *local, int rank, int how, ff_diagnost
         return FF_NO;
     }
     if (WIFSIGNALED(how))
-        ff_report(findings, FF0707, FF_NOWHERE, "rank %d died of signal %d in step %lld", rank,
-                  WTERMSIG(how), (long long)local->report[rank].steps_done);
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d died of signal %d in pass %lld", rank,
+                  WTERMSIG(how), pass);
     else
-        ff_report(findings, FF0707, FF_NOWHERE, "rank %d ended with status %d in step %lld", rank,
-                  WEXITSTATUS(how), (long long)local->report[rank].steps_done);
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d ended with status %d in pass %lld", rank,
+                  WEXITSTATUS(how), pass);
     return FF_ENVIRONMENT;
 }
 
-static ff_status watch(ff_local *local, ff_step_told *told, void *context,
-                       ff_diagnostics *findings) {
+static ff_status watch(ff_local *local, ff_diagnostics *findings) {
     int64_t seen = 0;
     for (int alive = local->world; alive > 0;) {
         for (int r = 0; r < local->world; r++) {
@@ -329,17 +334,16 @@ static ff_status watch(ff_local *local, ff_step_told *told, void *context,
                 return status;
             }
         }
-        tell_steps(local, told, context, &seen);
+        tell_passes(local, &seen);
         usleep(WATCH_US);
     }
-    tell_steps(local, told, context, &seen);
+    tell_passes(local, &seen);
     return FF_OK;
 }
 
-ff_status ff_local_run(ff_local *local, ff_rate *rate, ff_step_told *told, void *context,
-                       ff_diagnostics *findings) {
-    if (fork_all(local, rate, context))
-        return watch(local, told, context, findings);
+ff_status ff_local_run(ff_local *local, ff_diagnostics *findings) {
+    if (fork_all(local))
+        return watch(local, findings);
     ff_report(findings, FF0707, FF_NOWHERE, "the system makes no more processes: %s",
               strerror(errno));
     end_all(local);

@@ -55,7 +55,8 @@ typedef struct ff_options {
     const char *write; /* of calibrate */
     int64_t steps, seed;
     int transport; /* ff_transport_choice */
-    const char *data, *log;
+    const char *data, *val, *log;
+    int64_t val_every;
     bool fast;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;

@@ -294,6 +294,59 @@ static void test_outside_powers_of_two(void **state) {
     }
 }
 
+/* --- evaluations --- */
+
+static void deal_the_same(void *context, int64_t step, int64_t sequence, int64_t seq,
+                          int32_t *tokens) {
+    deal_walk(context, step < 0 ? -1 - step : step, sequence, seq, tokens);
+}
+
+/* Evaluation -1 - s of the data of step s gives the loss that the step then begins with, keeps nothing,
+ * and leaves no trace: the next losses are those of a run without. */
+static void expect_evaluation(const char *format, const char *text, bool tied) {
+    ff_model model;
+    ff_layout layout;
+    ff_engine_options options = tiny_options();
+    ff_setup *setup;
+    ff_diagnostics *findings = ff_diagnostics_create();
+    tiny_model(format, tied, &model);
+    options.deal = deal_the_same;
+    assert_true(tiny_layout(text, &model, 8, &layout, findings));
+    assert_int_equal(ff_setup_create(&model, &layout, &options, findings, &setup), FF_OK);
+    ff_loop *evaluated = ff_loop_create(setup, 5), *plain = ff_loop_create(setup, 0);
+    for (int64_t step = 0; step < 3; step++) {
+        double before, after, other;
+        evaluated->step = -1 - step;
+        if (ff_loop_step(evaluated, findings, &before) != FF_OK)
+            fail_msg("%s: %s", text, ff_diagnostics_at(findings, 0)->message);
+        for (int r = 0; r < evaluated->world; r++)
+            assert_null(ff_store_leak(&evaluated->rank[r]->store));
+        evaluated->step = step;
+        assert_int_equal(ff_loop_step(evaluated, findings, &after), FF_OK);
+        assert_int_equal(ff_loop_step(plain, findings, &other), FF_OK);
+        assert_true(before == after && after == other);
+    }
+    ff_loop_free(evaluated);
+    ff_loop_free(plain);
+    ff_setup_free(setup);
+    ff_diagnostics_free(findings);
+}
+
+static void test_evaluations(void **state) {
+    (void)state;
+    static const char *const run[] = {"",
+                                      "tp=2,dp=2,zero=2,recompute=full",
+                                      "pp=2,dp=2,zero=3,zero3_weights=stream",
+                                      "pp=2,dp=2,zero=3,zero3_weights=resident",
+                                      "dp=2,zero=3,zero3_weights=stream,recompute=selective:core",
+                                      "pp=4,schedule=gpipe",
+                                      "tp=2,pp=2,vpp=2,zero=0"};
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        expect_evaluation(gpt2_tiny, run[i], i % 2 == 0);
+        expect_evaluation(llama_tiny, run[i], i % 2 == 1);
+    }
+}
+
 /* --- spoiled programs --- */
 
 static ff_item *find_item(ff_listing *listing, const char *name) {
@@ -456,6 +509,7 @@ int main(void) {
         cmocka_unit_test(test_tied_outside_powers_of_two),
         cmocka_unit_test(test_several_buckets),
         cmocka_unit_test(test_fast),
+        cmocka_unit_test(test_evaluations),
         cmocka_unit_test(test_absent_rank),
         cmocka_unit_test(test_refusals),
     };

@@ -255,6 +255,7 @@ ff_rank *ff_rank_create(const ff_setup *setup, int id, ff_transport *transport) 
 
 void ff_rank_begin_step(ff_rank *rank, int64_t step) {
     rank->step = step;
+    rank->evaluates = step < 0;
     rank->rate = rank->setup->options.rate;
     rank->at = 0;
     rank->order = 0;

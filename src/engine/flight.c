@@ -121,7 +121,10 @@ bool ff_flight_leave(ff_rank *rank) {
         return true;
     }
     free_weights(rank, unit);
-    return settle_unit(rank, unit);
+    bool settled = settle_unit(rank, unit);
+    if (rank->evaluates)
+        forget_unit(rank, unit);
+    return settled;
 }
 
 static bool whole_recompute(const ff_rank *rank, int unit) {

@@ -37,7 +37,8 @@ bool ff_has_sp(const ff_rank *rank) {
 }
 
 ff_leaves ff_leaves_of(const ff_rank *rank, int64_t tokens) {
-    return rank->setup->options.fast ? (ff_leaves){1, tokens} : ff_leaves_of(rank, tokens);
+    return rank->setup->options.fast ? (ff_leaves){1, tokens}
+                                     : ff_token_leaves(rank->setup->options.seq, tokens);
 }
 
 int64_t ff_own_chunks(const ff_rank *rank) {

@@ -339,6 +339,14 @@ static bool finish_exchange(ff_rank *rank) {
     return item->row->finish == NULL || item->row->finish(rank, item);
 }
 
+/* What an evaluation leaves out. */
+static bool is_left_out(const ff_rank *rank, const ff_item *item) {
+    bool forward = item->in_action && (item->action.kind == FF_ACTION_FORWARD ||
+                                       item->action.kind == FF_ACTION_SEND_ACTIVATION ||
+                                       item->action.kind == FF_ACTION_RECV_ACTIVATION);
+    return rank->evaluates && !forward;
+}
+
 /* Between the last action and what follows at the step's end: all reductions are over. */
 static ff_progress end_actions(ff_rank *rank) {
     if (rank->frame.open && !close_action(rank))
@@ -346,7 +354,7 @@ static ff_progress end_actions(ff_rank *rank) {
     if (rank->backgrounds > 0)
         return FF_WAITS;
     rank->ended = true;
-    return ff_step_end(rank) ? FF_MOVED : FF_FAULT;
+    return rank->evaluates || ff_step_end(rank) ? FF_MOVED : FF_FAULT;
 }
 
 ff_progress ff_rank_advance(ff_rank *rank) {
@@ -365,11 +373,15 @@ ff_progress ff_rank_advance(ff_rank *rank) {
         return progress == FF_WAITS && moved ? FF_MOVED : progress;
     }
     if (over) {
-        if (!rank->updated)
+        if (!rank->updated && !rank->evaluates)
             ff_step_update(rank);
         return FF_DONE;
     }
     const ff_item *item = &rank->listing.item[rank->at];
+    if (is_left_out(rank, item)) {
+        rank->at++;
+        return FF_MOVED;
+    }
     if (is_send(item) && rank->transfer_busy[send_buffer(item)])
         return moved ? FF_MOVED : FF_WAITS;
     rank->at++;

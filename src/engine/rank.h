@@ -119,6 +119,7 @@ typedef struct ff_rank {
     int32_t *tokens, *targets;            /* of the microbatch in hand */
     /* The step. */
     int64_t step, at;
+    bool evaluates;
     uint64_t order; /* of what was done (listing.h) */
     ff_frame frame;
     ff_exchange exchange;
@@ -140,6 +141,8 @@ typedef struct ff_rank {
 /* NULL never; a rank that cannot run has a fault. */
 ff_rank *ff_rank_create(const ff_setup *setup, int id, ff_transport *transport);
 void ff_rank_free(ff_rank *rank);
+/* A step below 0 is an evaluation: of the list only the forwards and their transfers are done, nothing
+ * is kept, and weights stay as they are. */
 void ff_rank_begin_step(ff_rank *rank, int64_t step);
 ff_progress ff_rank_advance(ff_rank *rank);
 /* What it does or waits for, for people. */
