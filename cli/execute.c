@@ -5,6 +5,7 @@
 #include "base/fact.h"
 #include "base/number.h"
 #include "cli/inputs.h"
+#include "cli/local.h"
 #include "engine/engine.h"
 #include "fivefold/memory.h"
 #include "rules/rules.h"
@@ -79,6 +80,87 @@ ff_status ff_execution_read(ff_session *s, ff_execution *e) {
     return status == FF_OK ? refuse_large(s, e) : status;
 }
 
+/* --- the same ranks as processes --- */
+
+/* What the ranks tell pass by pass, against what one process played. */
+typedef struct witness {
+    double rate;
+    double *loss, *norm; /* [step] */
+    int64_t unequal;     /* steps that differ */
+} witness;
+
+static double constant_rate(void *context, int64_t step) {
+    (void)step;
+    return ((const witness *)context)->rate;
+}
+
+static void compare_step(void *context, int64_t step, double loss, double norm) {
+    witness *w = context;
+    w->unequal += w->loss[step] != loss || w->norm[step] != norm;
+}
+
+static ff_status play(const ff_setup *setup, int64_t steps, witness *w, ff_digest *digests,
+                      ff_diagnostics *findings) {
+    ff_loop *loop = ff_loop_create(setup, 0);
+    ff_status status = FF_OK;
+    for (int64_t step = 0; status == FF_OK && step < steps; step++) {
+        status = ff_loop_step(loop, findings, &w->loss[step]);
+        w->norm[step] = loop->rank[0]->norm;
+    }
+    for (int r = 0; status == FF_OK && r < loop->world; r++)
+        ff_digest_rank(loop->rank[r], &digests[r]);
+    ff_loop_free(loop);
+    return status;
+}
+
+static bool judge_processes(const ff_local *local, const ff_digest *digests, int world,
+                            const witness *w, ff_diagnostics *findings) {
+    bool equal = w->unequal == 0;
+    if (!equal)
+        ff_report(findings, FF0705, FF_NOWHERE,
+                  "%lld steps of processes have other losses or norms", (long long)w->unequal);
+    for (int r = 0; r < world; r++) {
+        const char *what = ff_digest_differs(&digests[r], &ff_local_report_of(local, r)->digest);
+        if (what == NULL)
+            continue;
+        ff_report(findings, FF0705, FF_NOWHERE,
+                  "the %s of rank %d as a process are not those of the rank as played", what, r);
+        equal = false;
+    }
+    return equal;
+}
+
+/* Sums have one order whenever messages arrive, so processes must end with the very bits. */
+static ff_status run_processes(ff_session *s, const ff_verify_job *job) {
+    ff_setup *setup;
+    ff_status status = ff_setup_create(job->model, job->layout, &job->options, s->findings, &setup);
+    if (status != FF_OK)
+        return status;
+    int world = (int)ff_layout_world(job->layout);
+    witness w = {.rate = job->options.rate,
+                 .loss = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof(double)),
+                 .norm = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof(double))};
+    ff_digest *digests = ff_arena_alloc(s->arena, (size_t)world * sizeof *digests);
+    int64_t *pass = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof *pass);
+    for (int64_t i = 0; i < job->steps; i++)
+        pass[i] = i;
+    ff_passes passes = {pass, job->steps, constant_rate, compare_step, &w};
+    ff_local *local = ff_local_create(setup, &passes);
+    if (local == NULL) {
+        ff_report(s->findings, FF0707, FF_NOWHERE, "the system has no shared memory for the ranks");
+        status = FF_ENVIRONMENT;
+    }
+    if (status == FF_OK)
+        status = play(setup, job->steps, &w, digests, s->findings);
+    if (status == FF_OK)
+        status = ff_local_run(local, s->findings);
+    if (status == FF_OK && !judge_processes(local, digests, world, &w, s->findings))
+        status = FF_NO;
+    ff_local_free(local);
+    ff_setup_free(setup);
+    return status;
+}
+
 ff_status ff_verify_run(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     ff_execution *e = FF_ARENA_NEW(s->arena, ff_execution);
@@ -91,5 +173,13 @@ ff_status ff_verify_run(ff_session *s) {
     job.options.seq = e->seq;
     job.options.real_vocab = e->real_vocab;
     job.options.fast = o->fast;
+    job.options.deal = ff_deal_words;
+    job.options.deal_context = &e->real_vocab;
+    job.as_processes = o->transport == FF_TRANSPORT_LOCAL;
+    if (job.as_processes)
+        status = run_processes(s, &job);
+    if (status != FF_OK && status != FF_NO)
+        return status;
+    job.processes_equal = status == FF_OK;
     return ff_verify(&job, s->findings, s->facts);
 }

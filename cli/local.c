@@ -2,7 +2,6 @@
 #include "cli/local.h"
 
 #include "base/diagnose.h"
-#include "engine/random.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -140,21 +139,6 @@ static void drive(ff_transport *transport, int rank) {
 
 /* --- one rank's process --- */
 
-static uint64_t hash_weights(const ff_rank *rank) {
-    uint64_t hash = 0;
-    for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
-        const ff_chunk *chunk = &rank->chunk[c];
-        const real *numbers = rank->zero == 3 ? chunk->shard : chunk->weights;
-        int64_t count = rank->zero == 3 ? chunk->shard_elements : chunk->elements;
-        for (int64_t i = 0; i < count; i++) {
-            uint64_t bits = 0;
-            memcpy(&bits, &numbers[i], sizeof numbers[i]);
-            hash = ff_mix(hash ^ bits);
-        }
-    }
-    return hash;
-}
-
 static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
     int idle = 0;
     ff_rank_begin_step(rank, step);
@@ -204,7 +188,7 @@ static int run_rank(ff_local *local, int id) {
     ff_rank *rank = ff_rank_create(local->setup, id, &w.transport);
     bool good = rank->fault[0] == '\0' && run_passes(local, rank);
     if (good)
-        report->weights_hash = hash_weights(rank);
+        ff_digest_rank(rank, &report->digest);
     else
         ff_rank_describe(rank, report->fault, sizeof report->fault);
     ff_rank_free(rank);

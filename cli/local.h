@@ -11,11 +11,12 @@
 #define FF_CLI_LOCAL_H
 
 #include "engine/loop.h"
+#include "verify/digest.h"
 
 /* What ranks tell the parent, in memory that all share. */
 typedef struct ff_local_report {
     int64_t passes_done;
-    uint64_t weights_hash; /* of the rank's own numbers */
+    ff_digest digest; /* at the end */
     char fault[240];
 } ff_local_report;
 

@@ -91,6 +91,16 @@ wait "$parent"
 [ $(($(date +%s) - begun)) -le 5 ] || fail "a dead rank was seen late"
 grep -q "rank [01] died of signal 9" "$work/err" || fail "dead rank not named: $(cat "$work/err")"
 
+# verify as processes: the same end as when one process plays all ranks.
+for layout in dp=3,zero=2 tp=2,pp=2,dp=2,zero=3,zero3_weights=stream; do
+    "$fivefold" verify "$model" "$layout" --transport local -o json -q >"$work/json" || fail "verify $layout as processes"
+    grep -q '"processes_equal": true' "$work/json" || fail "verify $layout: other processes"
+done
+"$fivefold" verify "$model" dp=2 -o json -q | grep -q processes_equal && fail "processes without --transport local"
+"$fivefold" verify "$model" dp=2 -o json -q 2>&1 | grep -q FF0708 && fail "a note under -q"
+[ "$("$fivefold" verify "$model" dp=2 2>&1 | grep -c "recipe is taken as fp32")" -eq 1 ] || fail "fp32 is said once"
+"$fivefold" verify "$model" dp=2,recipe=fp32 2>&1 | grep -q "recipe is taken" && fail "said though given"
+
 refuse() { # STATUS WORDS ARGUMENT...
     local status=$1 words=$2
     shift 2
@@ -104,6 +114,7 @@ refuse 2 "counts other tokens" train "$model" --data "$work/tokens.bad"
 refuse 1 "cp and ep" verify "$model" cp=2
 refuse 1 "more than 16" verify llama-3.1-70b
 refuse 1 "computes in fp32" verify "$model" recipe=bf16-classic
+refuse 1 "computes in fp32" verify "$model" recipe=bf16-megatron
 refuse 1 "experts" verify mixtral-8x7b
 refuse 0 "executed as planned" verify "$model" tp=2,pp=2,dp=2,zero=3,zero3_weights=stream
 

@@ -1,6 +1,7 @@
 /* Every layout does what was priced: one rank's bits, planned bytes, calls, memory and order; and a
  * program that is spoiled in one place is found out. */
 #include "engine_support.h"
+#include "verify/digest.h"
 #include "verify/verify.h"
 
 #include <setjmp.h>
@@ -29,7 +30,8 @@ static verdict judge_run(const char *format, bool tied, const char *text,
     tiny_model(format, tied, &model);
     if (!tiny_layout(text, &model, 8, &layout, findings))
         fail_msg("%s: %s", text, ff_diagnostics_at(findings, 0)->message);
-    ff_verify_job job = {&model, &layout, *options, 2, shuffle};
+    ff_verify_job job = {
+        .model = &model, .layout = &layout, .options = *options, .steps = 2, .shuffle = shuffle};
     v.status = ff_verify(&job, findings, facts);
     const ff_fact *root = ff_facts_root(facts);
     snprintf(v.loss, sizeof v.loss, "%s", ff_fact_text(root, "equal.loss"));
@@ -347,6 +349,47 @@ static void test_evaluations(void **state) {
     }
 }
 
+/* --- digests --- */
+
+static void digest_of(const char *text, ff_engine_options options, uint64_t shuffle,
+                      ff_digest *digest) {
+    ff_model model;
+    ff_layout layout;
+    ff_setup *setup;
+    double loss;
+    tiny_model(llama_tiny, false, &model);
+    assert_true(tiny_layout(text, &model, 8, &layout, NULL));
+    assert_int_equal(ff_setup_create(&model, &layout, &options, NULL, &setup), FF_OK);
+    ff_loop *loop = ff_loop_create(setup, shuffle);
+    assert_int_equal(ff_loop_step(loop, NULL, &loss), FF_OK);
+    ff_digest_rank(loop->rank[1], digest);
+    ff_loop_free(loop);
+    ff_setup_free(setup);
+}
+
+/* Ranks that took turns in another order are the same; other weights, lists or kept tensors are not. */
+static void test_digests(void **state) {
+    (void)state;
+    ff_engine_options options = tiny_options(), other = tiny_options();
+    ff_digest a, b;
+    digest_of("tp=2,dp=2", options, 0, &a);
+    digest_of("tp=2,dp=2", options, 9, &b);
+    assert_null(ff_digest_differs(&a, &b));
+    other.seed = 2;
+    digest_of("tp=2,dp=2", other, 0, &b);
+    assert_string_equal(ff_digest_differs(&a, &b), "weights");
+    digest_of("dp=4,zero=0", options, 0, &a);
+    digest_of("dp=4,zero=1", options, 0, &b);
+    assert_true(a.weights == b.weights);
+    assert_string_equal(ff_digest_differs(&a, &b), "order");
+    b.order = a.order;
+    b.calls = a.calls;
+    b.sent_bytes = a.sent_bytes + 4;
+    assert_string_equal(ff_digest_differs(&a, &b), "traffic");
+    b.sent_bytes = a.sent_bytes;
+    assert_string_equal(ff_digest_differs(&a, &b), "peak memory");
+}
+
 /* --- spoiled programs --- */
 
 static ff_item *find_item(ff_listing *listing, const char *name) {
@@ -510,6 +553,7 @@ int main(void) {
         cmocka_unit_test(test_several_buckets),
         cmocka_unit_test(test_fast),
         cmocka_unit_test(test_evaluations),
+        cmocka_unit_test(test_digests),
         cmocka_unit_test(test_absent_rank),
         cmocka_unit_test(test_refusals),
     };

@@ -12,8 +12,7 @@
 
 /* --- words to learn from, where the caller has none --- */
 
-static void deal_words(void *context, int64_t step, int64_t sequence, int64_t seq,
-                       int32_t *tokens) {
+void ff_deal_words(void *context, int64_t step, int64_t sequence, int64_t seq, int32_t *tokens) {
     uint64_t vocab = (uint64_t) * (const int64_t *)context;
     uint64_t stream = ff_mix((uint64_t)step) + (uint64_t)sequence;
     for (int64_t i = 0; i <= seq; i++)
@@ -75,7 +74,7 @@ static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostic
     if (update == FF_UPDATE_SGD)
         options.rate = 0.1;
     if (options.deal == NULL) {
-        options.deal = deal_words;
+        options.deal = ff_deal_words;
         options.deal_context = (void *)(uintptr_t)&job->options.real_vocab;
     }
     ff_status status = ff_setup_create(job->model, job->layout, &options, findings, &t->setup);
@@ -275,6 +274,7 @@ static void open_facts(const ff_verify_job *job, const twins *t, ff_facts *facts
     ff_facts_add_integer(facts, "batch_tokens", t->setup->batch_tokens);
     ff_facts_add_integer(facts, "steps", job->steps);
     ff_facts_add_text(facts, "number", sizeof(real) == 4 ? "fp32" : "fp64");
+    ff_facts_add_text(facts, "transport", "%s", job->as_processes ? "local" : "loopback");
     ff_facts_add_text(facts, "kernel", "%s", t->loop->rank[0]->gemm.kernel->name);
     ff_facts_add_boolean(facts, "exact_order", t->exact);
     ff_facts_add_text(facts, "exact_order_why", "%s", t->why);
@@ -321,6 +321,9 @@ ff_status ff_verify(const ff_verify_job *job, ff_diagnostics *findings, ff_facts
     bool order_equal = judge_order(adam.loop, findings);
     ff_facts_add_boolean(facts, "order_equal", order_equal);
     good &= order_equal;
+    if (job->as_processes)
+        ff_facts_add_boolean(facts, "processes_equal", job->processes_equal);
+    good &= !job->as_processes || job->processes_equal;
     ff_facts_add_text(facts, "verdict", good ? "equal" : "differs");
     stop(&adam);
     stop(&sgd);

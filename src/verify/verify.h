@@ -25,8 +25,12 @@ typedef struct ff_verify_job {
     const ff_layout *layout;
     ff_engine_options options; /* deal NULL: words are drawn */
     int64_t steps;
-    uint64_t shuffle; /* of the ranks' turns */
+    uint64_t shuffle;                   /* of the ranks' turns */
+    bool as_processes, processes_equal; /* run so besides by the caller, with the same end */
 } ff_verify_job;
+
+/* Words drawn by step, sequence and place; the context is the vocabulary, an int64_t. */
+ff_deal ff_deal_words;
 
 /* FF_OK when all is equal, FF_NO when not; findings say what. Fills the facts' root. */
 ff_status ff_verify(const ff_verify_job *job, ff_diagnostics *findings, ff_facts *facts);
