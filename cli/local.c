@@ -2,10 +2,9 @@
 #include "cli/local.h"
 
 #include "base/diagnose.h"
+#include "cli/rings.h"
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,128 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RING_BYTES = 1 << 17, WATCH_US = 2000, PATIENT_TURNS = 200 };
-
-/* One writer moves `written`, one reader `read`; both only grow. */
-typedef struct ring {
-    _Atomic uint64_t written __attribute__((aligned(64)));
-    _Atomic uint64_t read __attribute__((aligned(64)));
-    char data[RING_BYTES] __attribute__((aligned(64)));
-} ring;
+enum { WATCH_US = 2000 };
 
 struct ff_local {
     const ff_setup *setup;
     int world;
     const ff_passes *passes;
     size_t bytes;
-    ring *rings;             /* [from * world + to] */
+    char *rings;             /* of the transport */
     ff_local_report *report; /* [rank] */
     real *losses;            /* [pass][sequence of microbatches in canonical order] */
     int64_t losses_a_pass;
     double *norms; /* [pass], by rank 0 */
     pid_t *process;
 };
-
-/* --- the transport of one rank, after the fork --- */
-
-typedef struct queue {
-    ff_message *first, *last;
-} queue;
-
-typedef struct wires {
-    ff_transport transport;
-    ff_local *local;
-    int rank;
-    queue *sends, *receives; /* [peer] */
-    int pending;
-} wires;
-
-static void push(queue *q, ff_message *m) {
-    m->next = NULL;
-    *(q->first == NULL ? &q->first : &q->last->next) = m;
-    q->last = m;
-}
-
-static void post(ff_transport *transport, ff_message *m) {
-    wires *w = transport->state;
-    m->done = m->faulty = false;
-    m->moved = -(int64_t)sizeof m->bytes; /* the length goes first */
-    w->pending++;
-    push(m->sends ? &w->sends[m->to] : &w->receives[m->from], m);
-}
-
-static void copy_in(ring *r, uint64_t at, const char *from, size_t bytes) {
-    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
-    first = first < bytes ? first : bytes;
-    memcpy(r->data + begin, from, first);
-    memcpy(r->data, from + first, bytes - first);
-}
-
-static void copy_out(const ring *r, uint64_t at, char *to, size_t bytes) {
-    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
-    first = first < bytes ? first : bytes;
-    memcpy(to, r->data + begin, first);
-    memcpy(to + first, r->data, bytes - first);
-}
-
-/* True when the message has left. */
-static bool write_some(ring *r, ff_message *m) {
-    uint64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
-    uint64_t room = RING_BYTES - (written - atomic_load_explicit(&r->read, memory_order_acquire));
-    if (m->moved < 0) {
-        if (room < sizeof m->bytes)
-            return false;
-        copy_in(r, written, (const char *)&m->bytes, sizeof m->bytes);
-        written += sizeof m->bytes;
-        room -= sizeof m->bytes;
-        m->moved = 0;
-    }
-    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < room ? left : room;
-    copy_in(r, written, m->data + m->moved, now);
-    m->moved += (int64_t)now;
-    atomic_store_explicit(&r->written, written + now, memory_order_release);
-    return m->moved == m->bytes;
-}
-
-/* True when it is all there; a message of another length is faulty, and so is what follows. */
-static bool read_some(ring *r, ff_message *m) {
-    uint64_t read = atomic_load_explicit(&r->read, memory_order_relaxed);
-    uint64_t there = atomic_load_explicit(&r->written, memory_order_acquire) - read;
-    if (m->moved < 0) {
-        int64_t bytes;
-        if (there < sizeof bytes)
-            return false;
-        copy_out(r, read, (char *)&bytes, sizeof bytes);
-        read += sizeof bytes;
-        there -= sizeof bytes;
-        m->moved = 0;
-        m->faulty = bytes != m->bytes;
-        if (m->faulty)
-            return true;
-    }
-    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < there ? left : there;
-    copy_out(r, read, m->data + m->moved, now);
-    m->moved += (int64_t)now;
-    atomic_store_explicit(&r->read, read + now, memory_order_release);
-    return m->moved == m->bytes;
-}
-
-static void drive_queue(wires *w, queue *q, ring *r, bool (*move)(ring *r, ff_message *m)) {
-    while (q->first != NULL && move(r, q->first)) {
-        q->first->done = true;
-        q->first = q->first->next;
-        w->pending--;
-    }
-}
-
-static void drive(ff_transport *transport, int rank) {
-    wires *w = transport->state;
-    int world = w->local->world;
-    for (int peer = 0; peer < world && w->pending > 0; peer++) {
-        drive_queue(w, &w->sends[peer], &w->local->rings[rank * world + peer], write_some);
-        drive_queue(w, &w->receives[peer], &w->local->rings[peer * world + rank], read_some);
-    }
-}
 
 /* --- one rank's process --- */
 
@@ -148,10 +39,7 @@ static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
         if (progress == FF_DONE || progress == FF_FAULT)
             return progress;
         idle = progress == FF_WAITS ? idle + 1 : 0;
-        if (idle > PATIENT_TURNS)
-            usleep(20);
-        else if (idle > 0)
-            sched_yield();
+        ff_rings_pause(idle);
     }
 }
 
@@ -180,20 +68,16 @@ static bool run_passes(const ff_local *local, ff_rank *rank) {
 }
 
 static int run_rank(ff_local *local, int id) {
-    wires w = {.local = local, .rank = id};
-    w.transport = (ff_transport){post, drive, &w};
-    w.sends = ff_engine_array(local->world, sizeof *w.sends);
-    w.receives = ff_engine_array(local->world, sizeof *w.receives);
+    ff_transport *transport = ff_rings_open(local->rings, local->world);
     ff_local_report *report = &local->report[id];
-    ff_rank *rank = ff_rank_create(local->setup, id, &w.transport);
+    ff_rank *rank = ff_rank_create(local->setup, id, transport);
     bool good = rank->fault[0] == '\0' && run_passes(local, rank);
     if (good)
         ff_digest_rank(rank, &report->digest);
     else
         ff_rank_describe(rank, report->fault, sizeof report->fault);
     ff_rank_free(rank);
-    free(w.sends);
-    free(w.receives);
+    ff_rings_close(transport);
     return good ? 0 : 1;
 }
 
@@ -210,7 +94,7 @@ ff_local *ff_local_create(const ff_setup *setup, const ff_passes *passes) {
     local->passes = passes;
     local->losses_a_pass = setup->layout.dp * setup->layout.microbatches;
     local->process = ff_engine_array(local->world, sizeof *local->process);
-    size_t rings = rounded((size_t)local->world * (size_t)local->world * sizeof(ring));
+    size_t rings = rounded(ff_rings_bytes(local->world));
     size_t reports = rounded((size_t)local->world * sizeof(ff_local_report));
     size_t losses = rounded((size_t)(passes->count * local->losses_a_pass) * sizeof(real));
     local->bytes = rings + reports + losses + rounded((size_t)passes->count * sizeof(double));
@@ -221,7 +105,7 @@ ff_local *ff_local_create(const ff_setup *setup, const ff_passes *passes) {
         free(local);
         return NULL;
     }
-    local->rings = (ring *)(void *)memory;
+    local->rings = memory;
     local->report = (ff_local_report *)(void *)(memory + rings);
     local->losses = (real *)(void *)(memory + rings + reports);
     local->norms = (double *)(void *)(memory + rings + reports + losses);

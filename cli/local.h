@@ -4,9 +4,7 @@
  *     parent -- maps memory, forks a process a rank --> rank 0, rank 1, ...   (before any thread)
  *        '----- sees a rank that died, ends the others, names it
  *
- * Each ordered pair of ranks has a ring of bytes with one writer and one reader; a message is its
- * length and its bytes, in as many pieces as the ring takes. Nobody sleeps in the transport: a rank
- * that cannot go on yields the processor, since there may be more ranks than cores. */
+ * They reach each other by rings in shared memory (rings.h). */
 #ifndef FF_CLI_LOCAL_H
 #define FF_CLI_LOCAL_H
 
