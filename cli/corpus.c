@@ -53,11 +53,11 @@ static ff_status look(const char *path, size_t length, ff_diagnostics *findings,
     return FF_OK;
 }
 
-ff_status ff_corpus_read(const char *path, int64_t vocab, ff_arena *arena, ff_diagnostics *findings,
+ff_status ff_corpus_read(const char *path, int64_t vocab, ff_diagnostics *findings,
                          ff_corpus *corpus) {
     const char *text;
     size_t length;
-    ff_status status = ff_file_read(arena, path, findings, &text, &length);
+    ff_status status = ff_file_map(path, findings, &text, &length);
     if (status != FF_OK)
         return status;
     *corpus = (ff_corpus){.bytes = (const unsigned char *)text,
@@ -79,4 +79,12 @@ ff_status ff_corpus_read(const char *path, int64_t vocab, ff_arena *arena, ff_di
 
 int32_t ff_corpus_token(const ff_corpus *corpus, int64_t index) {
     return (int32_t)number_at(corpus->bytes + index * corpus->width, corpus->width);
+}
+
+ff_corpus ff_corpus_split(ff_corpus *corpus, int64_t tokens) {
+    ff_corpus cut = *corpus;
+    corpus->tokens -= tokens;
+    cut.bytes += corpus->tokens * corpus->width;
+    cut.tokens = tokens;
+    return cut;
 }

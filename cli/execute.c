@@ -4,29 +4,18 @@
 
 #include "base/fact.h"
 #include "base/number.h"
-#include "cli/corpus.h"
 #include "cli/inputs.h"
 #include "cli/local.h"
 #include "engine/engine.h"
-#include "engine/random.h"
 #include "fivefold/memory.h"
 #include "rules/rules.h"
 #include "verify/verify.h"
-#include <math.h>
-#include <stdio.h>
 
 /* Of all ranks together, and of the one that they are compared with. */
 #define MOST_BYTES (INT64_C(16) << 30)
 enum { SHORT_SEQ = 32, FEW_MICROBATCHES = 4 };
 
-typedef struct execution {
-    ff_model model;
-    ff_layout layout;
-    int64_t seq, real_vocab;
-    const char *source, *text;
-} execution;
-
-static ff_status derive(ff_session *s, execution *e) {
+static ff_status derive(ff_session *s, ff_execution *e) {
     const ff_options *o = &s->arguments->options;
     int64_t sequences =
         o->gbs_sequences > 0 ? o->gbs_sequences : ff_ceil_div(o->gbs_tokens, e->seq);
@@ -34,8 +23,13 @@ static ff_status derive(ff_session *s, execution *e) {
         .gbs_sequences = sequences, .layers = e->model.layers, .text = e->text};
     if (ff_layout_parse(e->text, s->findings, &e->layout) != FF_OK)
         return FF_INVALID;
-    if (e->layout.recipe == FF_RECIPE_BF16_MEGATRON)
+    if (!ff_layout_given(&e->layout, "recipe")) {
         e->layout.recipe = FF_RECIPE_FP32;
+        ff_report(s->findings, FF0708, FF_NOWHERE, "recipe is taken as fp32; plans take %s",
+                  ff_recipe_name(FF_RECIPE_BF16_MEGATRON));
+    }
+    if (!ff_layout_given(&e->layout, "accumulate"))
+        e->layout.accumulate = FF_ACCUMULATE_TREE;
     if (sequences == 0 && e->layout.microbatches == 0)
         e->layout.microbatches = FEW_MICROBATCHES;
     if (ff_layout_derive(&e->layout, &context, s->findings) != FF_OK)
@@ -44,7 +38,7 @@ static ff_status derive(ff_session *s, execution *e) {
     return ff_rules_legal(&rules) ? FF_OK : ff_rules_check(&rules, s->findings) ? FF_OK : FF_NO;
 }
 
-static int64_t bytes_of(const execution *e, const ff_layout *layout) {
+static int64_t bytes_of(const ff_execution *e, const ff_layout *layout) {
     ff_program_options how = {.seq = e->seq, .kernels = ff_engine_kernels(), .imbalance = 1};
     ff_memory_blocks blocks;
     ff_stage_memory memory;
@@ -58,7 +52,7 @@ static int64_t bytes_of(const execution *e, const ff_layout *layout) {
     return sum;
 }
 
-static ff_status refuse_large(ff_session *s, const execution *e) {
+static ff_status refuse_large(ff_session *s, const ff_execution *e) {
     ff_layout one = ff_engine_single(&e->layout);
     int64_t bytes = ff_add(bytes_of(e, &e->layout), bytes_of(e, &one));
     if (bytes <= MOST_BYTES)
@@ -70,7 +64,7 @@ static ff_status refuse_large(ff_session *s, const execution *e) {
     return FF_NO;
 }
 
-static ff_status read_execution(ff_session *s, execution *e) {
+ff_status ff_execution_read(ff_session *s, ff_execution *e) {
     const ff_options *o = &s->arguments->options;
     ff_status status =
         ff_input_model(s->arguments->word[1], s->arena, s->findings, &e->model, &e->source);
@@ -86,10 +80,91 @@ static ff_status read_execution(ff_session *s, execution *e) {
     return status == FF_OK ? refuse_large(s, e) : status;
 }
 
+/* --- the same ranks as processes --- */
+
+/* What the ranks tell pass by pass, against what one process played. */
+typedef struct witness {
+    double rate;
+    double *loss, *norm; /* [step] */
+    int64_t unequal;     /* steps that differ */
+} witness;
+
+static double constant_rate(void *context, int64_t step) {
+    (void)step;
+    return ((const witness *)context)->rate;
+}
+
+static void compare_step(void *context, int64_t step, double loss, double norm) {
+    witness *w = context;
+    w->unequal += w->loss[step] != loss || w->norm[step] != norm;
+}
+
+static ff_status play(const ff_setup *setup, int64_t steps, witness *w, ff_digest *digests,
+                      ff_diagnostics *findings) {
+    ff_loop *loop = ff_loop_create(setup, 0);
+    ff_status status = FF_OK;
+    for (int64_t step = 0; status == FF_OK && step < steps; step++) {
+        status = ff_loop_step(loop, findings, &w->loss[step]);
+        w->norm[step] = loop->rank[0]->norm;
+    }
+    for (int r = 0; status == FF_OK && r < loop->world; r++)
+        ff_digest_rank(loop->rank[r], &digests[r]);
+    ff_loop_free(loop);
+    return status;
+}
+
+static bool judge_processes(const ff_local *local, const ff_digest *digests, int world,
+                            const witness *w, ff_diagnostics *findings) {
+    bool equal = w->unequal == 0;
+    if (!equal)
+        ff_report(findings, FF0705, FF_NOWHERE,
+                  "%lld steps of processes have other losses or norms", (long long)w->unequal);
+    for (int r = 0; r < world; r++) {
+        const char *what = ff_digest_differs(&digests[r], &ff_local_report_of(local, r)->digest);
+        if (what == NULL)
+            continue;
+        ff_report(findings, FF0705, FF_NOWHERE,
+                  "the %s of rank %d as a process are not those of the rank as played", what, r);
+        equal = false;
+    }
+    return equal;
+}
+
+/* Sums have one order whenever messages arrive, so processes must end with the very bits. */
+static ff_status run_processes(ff_session *s, const ff_verify_job *job) {
+    ff_setup *setup;
+    ff_status status = ff_setup_create(job->model, job->layout, &job->options, s->findings, &setup);
+    if (status != FF_OK)
+        return status;
+    int world = (int)ff_layout_world(job->layout);
+    witness w = {.rate = job->options.rate,
+                 .loss = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof(double)),
+                 .norm = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof(double))};
+    ff_digest *digests = ff_arena_alloc(s->arena, (size_t)world * sizeof *digests);
+    int64_t *pass = ff_arena_alloc(s->arena, (size_t)job->steps * sizeof *pass);
+    for (int64_t i = 0; i < job->steps; i++)
+        pass[i] = i;
+    ff_passes passes = {pass, job->steps, constant_rate, compare_step, &w};
+    ff_local *local = ff_local_create(setup, &passes);
+    if (local == NULL) {
+        ff_report(s->findings, FF0707, FF_NOWHERE, "the system has no shared memory for the ranks");
+        status = FF_ENVIRONMENT;
+    }
+    if (status == FF_OK)
+        status = play(setup, job->steps, &w, digests, s->findings);
+    if (status == FF_OK)
+        status = ff_local_run(local, s->findings);
+    if (status == FF_OK && !judge_processes(local, digests, world, &w, s->findings))
+        status = FF_NO;
+    ff_local_free(local);
+    ff_setup_free(setup);
+    return status;
+}
+
 ff_status ff_verify_run(ff_session *s) {
     const ff_options *o = &s->arguments->options;
-    execution *e = FF_ARENA_NEW(s->arena, execution);
-    ff_status status = read_execution(s, e);
+    ff_execution *e = FF_ARENA_NEW(s->arena, ff_execution);
+    ff_status status = ff_execution_read(s, e);
     if (status != FF_OK)
         return status;
     ff_verify_job job = {
@@ -97,169 +172,14 @@ ff_status ff_verify_run(ff_session *s) {
     job.steps = o->steps > 0 ? o->steps : 2;
     job.options.seq = e->seq;
     job.options.real_vocab = e->real_vocab;
+    job.options.fast = o->fast;
+    job.options.deal = ff_deal_words;
+    job.options.deal_context = &e->real_vocab;
+    job.as_processes = o->transport == FF_TRANSPORT_LOCAL;
+    if (job.as_processes)
+        status = run_processes(s, &job);
+    if (status != FF_OK && status != FF_NO)
+        return status;
+    job.processes_equal = status == FF_OK;
     return ff_verify(&job, s->findings, s->facts);
-}
-
-/* --- training --- */
-
-enum { SOME_STEPS = 100 };
-
-/* What is learned, and how the run goes. */
-typedef struct training {
-    ff_corpus corpus;
-    FILE *log; /* may be NULL */
-    int64_t steps, step_tokens;
-    uint64_t seed;
-    double peak_rate, begun_s, first_loss, last_loss;
-    ff_facts *facts;
-    bool quiet;
-} training;
-
-/* Windows of the corpus, drawn by step and sequence: the same whatever rank reads them. */
-static void deal_window(void *context, int64_t step, int64_t sequence, int64_t seq,
-                        int32_t *tokens) {
-    const training *t = context;
-    uint64_t windows = (uint64_t)(t->corpus.tokens - seq);
-    int64_t from = (int64_t)(ff_random(t->seed, (uint64_t)step, (uint64_t)sequence) % windows);
-    for (int64_t i = 0; i <= seq; i++)
-        tokens[i] = ff_corpus_token(&t->corpus, from + i);
-}
-
-/* A tenth of the steps to warm up, then half a cosine down to a tenth. */
-static double rate_of(void *context, int64_t step) {
-    const training *t = context;
-    int64_t warm = t->steps / 10;
-    if (step < warm)
-        return t->peak_rate * (double)(step + 1) / (double)(warm + 1);
-    double at = (double)(step - warm) / (double)(t->steps - warm);
-    return t->peak_rate * (0.1 + 0.45 * (1 + cos(3.14159265358979 * at)));
-}
-
-static void tell_step(void *context, int64_t step, double loss, double norm) {
-    training *t = context;
-    double seconds = ff_terminal_clock_s() - t->begun_s;
-    double rate = (double)((step + 1) * t->step_tokens) / (seconds > 0 ? seconds : 1);
-    ff_facts_open_record(t->facts, NULL);
-    ff_facts_add_integer(t->facts, "step", step + 1);
-    ff_facts_add_real(t->facts, "loss", loss);
-    ff_facts_add_real(t->facts, "gradient_norm", norm);
-    ff_facts_close(t->facts);
-    t->first_loss = step == 0 ? loss : t->first_loss;
-    t->last_loss = loss;
-    if (t->log != NULL)
-        fprintf(t->log, "{\"step\": %lld, \"loss\": %.9g, \"gradient_norm\": %.9g}\n",
-                (long long)step + 1, loss, norm);
-    bool told = step % (t->steps > 20 ? t->steps / 20 : 1) == 0 || step == t->steps - 1;
-    if (told && !t->quiet)
-        fprintf(stderr, "step %5lld  loss %.6f  gradient norm %.4f  %.0f tokens/s\n",
-                (long long)step + 1, loss, norm, rate);
-}
-
-static ff_status run_loopback(training *t, const ff_setup *setup, ff_diagnostics *findings) {
-    ff_loop *loop = ff_loop_create(setup, 0);
-    ff_status status = FF_OK;
-    for (int64_t step = 0; status == FF_OK && step < t->steps; step++) {
-        double loss;
-        loop->rate = rate_of(t, step);
-        status = ff_loop_step(loop, findings, &loss);
-        if (status == FF_OK)
-            tell_step(t, step, loss, loop->rank[0]->norm);
-    }
-    ff_loop_free(loop);
-    return status;
-}
-
-static ff_status run_local(training *t, const ff_setup *setup, ff_diagnostics *findings) {
-    ff_local *local = ff_local_create(setup, t->steps);
-    if (local == NULL) {
-        ff_report(findings, FF0707, FF_NOWHERE, "the system has no shared memory for the ranks");
-        return FF_ENVIRONMENT;
-    }
-    ff_status status = ff_local_run(local, rate_of, tell_step, t, findings);
-    ff_local_free(local);
-    return status;
-}
-
-static ff_status read_corpus(ff_session *s, const execution *e, training *t) {
-    const char *path = s->arguments->options.data;
-    if (path == NULL) {
-        ff_report(s->findings, FF0404, FF_NOWHERE, "train needs --data, a text to learn");
-        ff_report_help(s->findings, "any file; its bytes are the words; or a file of tokens");
-        return FF_INVALID;
-    }
-    ff_status status = ff_corpus_read(path, e->real_vocab, s->arena, s->findings, &t->corpus);
-    if (status == FF_OK && t->corpus.tokens <= e->seq + 1) {
-        ff_report(s->findings, FF0403, FF_NOWHERE, "%s has %lld tokens, a sequence needs %lld",
-                  path, (long long)t->corpus.tokens, (long long)e->seq + 2);
-        status = FF_INVALID;
-    }
-    return status;
-}
-
-/* --log: a line a step. */
-static ff_status open_log(ff_session *s, training *t) {
-    const char *path = s->arguments->options.log;
-    t->log = path == NULL ? NULL : fopen(path, "w");
-    if (path == NULL || t->log != NULL)
-        return FF_OK;
-    ff_report(s->findings, FF0406, FF_NOWHERE, "%s cannot be written", path);
-    return FF_ENVIRONMENT;
-}
-
-static void training_facts(const execution *e, const training *t, ff_facts *facts) {
-    char text[FF_LAYOUT_TEXT_BYTES];
-    double seconds = ff_terminal_clock_s() - t->begun_s;
-    ff_facts_add_text(facts, "schema", "fivefold/train/1");
-    ff_facts_add_text(facts, "model", "%s", e->model.name);
-    ff_facts_add_text(facts, "layout", "%s",
-                      ff_layout_print(&e->layout, FF_LAYOUT_SHORT, text, sizeof text));
-    ff_facts_add_integer(facts, "ranks", ff_layout_world(&e->layout));
-    ff_facts_add_text(facts, "data", "%s", t->corpus.form);
-    ff_facts_add_integer(facts, "step_tokens", t->step_tokens);
-    ff_facts_add_real(facts, "first_loss", t->first_loss);
-    ff_facts_add_real(facts, "last_loss", t->last_loss);
-    ff_facts_add_real(facts, "elapsed_s", seconds);
-    ff_facts_add_real(facts, "tokens_per_s",
-                      (double)(t->steps * t->step_tokens) / (seconds > 0 ? seconds : 1));
-}
-
-ff_status ff_train_run(ff_session *s) {
-    const ff_options *o = &s->arguments->options;
-    execution *e = FF_ARENA_NEW(s->arena, execution);
-    training t = {.steps = o->steps > 0 ? o->steps : SOME_STEPS,
-                  .seed = o->seed > 0 ? (uint64_t)o->seed : 1,
-                  .facts = s->facts,
-                  .quiet = o->quiet};
-    ff_setup *setup;
-    ff_status status = read_execution(s, e);
-    if (status == FF_OK)
-        status = read_corpus(s, e, &t);
-    if (status != FF_OK)
-        return status;
-    ff_engine_options options = ff_engine_defaults();
-    options.seq = e->seq;
-    options.real_vocab = e->real_vocab;
-    options.seed = t.seed;
-    options.deal = deal_window;
-    options.deal_context = &t;
-    t.peak_rate = options.rate;
-    status = open_log(s, &t);
-    if (status == FF_OK)
-        status = ff_setup_create(&e->model, &e->layout, &options, s->findings, &setup);
-    if (status != FF_OK) {
-        if (t.log != NULL)
-            fclose(t.log);
-        return status;
-    }
-    t.step_tokens = setup->batch_tokens;
-    t.begun_s = ff_terminal_clock_s();
-    ff_facts_open_list(s->facts, "losses");
-    status = o->transport == FF_TRANSPORT_LOOPBACK ? run_loopback(&t, setup, s->findings)
-                                                   : run_local(&t, setup, s->findings);
-    ff_facts_close(s->facts);
-    training_facts(e, &t, s->facts);
-    ff_setup_free(setup);
-    if (t.log != NULL && fclose(t.log) != 0)
-        status = FF_ENVIRONMENT;
-    return status;
 }

@@ -4,7 +4,18 @@
 
 #include "cli/commands.h"
 
+/* What is run: the model as the engine trains it, and a derived layout that it accepts. */
+typedef struct ff_execution {
+    ff_model model;
+    ff_layout layout;
+    int64_t seq, real_vocab;
+    const char *source, *text;
+} ff_execution;
+
+/* From the command's words and options; findings say what cannot be run. */
+ff_status ff_execution_read(ff_session *session, ff_execution *execution);
+
 ff_status ff_verify_run(ff_session *session);
-ff_status ff_train_run(ff_session *session);
+ff_status ff_train_run(ff_session *session); /* train.c */
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,8 +53,9 @@ static ff_status read_all(int descriptor, const char *path, char *bytes, size_t 
     return FF_OK;
 }
 
-static ff_status read_open(ff_arena *arena, int descriptor, const char *path,
-                           ff_diagnostics *findings, const char **text, size_t *length) {
+/* The size of a regular file. */
+static ff_status measure(int descriptor, const char *path, ff_diagnostics *findings,
+                         int64_t *bytes) {
     struct stat status;
     if (fstat(descriptor, &status) != 0)
         return refuse_by_system(findings, path, errno);
@@ -61,15 +63,38 @@ static ff_status read_open(ff_arena *arena, int descriptor, const char *path,
         return refuse(findings, path, "it is a folder");
     if (!S_ISREG(status.st_mode))
         return refuse(findings, path, "it is no regular file");
-    if (status.st_size > MAX_FILE_BYTES) {
-        ff_report(findings, FF0102, FF_NOWHERE, "%s has %lld bytes", path,
-                  (long long)status.st_size);
+    *bytes = status.st_size;
+    return FF_OK;
+}
+
+static ff_status read_open(ff_arena *arena, int descriptor, const char *path,
+                           ff_diagnostics *findings, const char **text, size_t *length) {
+    int64_t size = 0;
+    ff_status status = measure(descriptor, path, findings, &size);
+    if (status != FF_OK)
+        return status;
+    if (size > MAX_FILE_BYTES) {
+        ff_report(findings, FF0102, FF_NOWHERE, "%s has %lld bytes", path, (long long)size);
         return FF_INVALID;
     }
-    size_t capacity = (size_t)status.st_size;
-    char *bytes = ff_arena_alloc(arena, capacity + 1);
+    char *bytes = ff_arena_alloc(arena, (size_t)size + 1);
     *text = bytes;
-    return read_all(descriptor, path, bytes, capacity, findings, length);
+    return read_all(descriptor, path, bytes, (size_t)size, findings, length);
+}
+
+static ff_status map_open(int descriptor, const char *path, ff_diagnostics *findings,
+                          const char **text, size_t *length) {
+    int64_t size = 0;
+    ff_status status = measure(descriptor, path, findings, &size);
+    *length = (size_t)size;
+    *text = "";
+    if (status != FF_OK || size == 0)
+        return status;
+    void *memory = mmap(NULL, *length, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (memory == MAP_FAILED)
+        return refuse_by_system(findings, path, errno);
+    *text = memory;
+    return FF_OK;
 }
 
 ff_status ff_file_read(ff_arena *arena, const char *path, ff_diagnostics *findings,
@@ -78,6 +103,16 @@ ff_status ff_file_read(ff_arena *arena, const char *path, ff_diagnostics *findin
     if (descriptor < 0)
         return refuse_by_system(findings, path, errno);
     ff_status status = read_open(arena, descriptor, path, findings, text, length);
+    close(descriptor);
+    return status;
+}
+
+ff_status ff_file_map(const char *path, ff_diagnostics *findings, const char **text,
+                      size_t *length) {
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return refuse_by_system(findings, path, errno);
+    ff_status status = map_open(descriptor, path, findings, text, length);
     close(descriptor);
     return status;
 }

@@ -19,6 +19,11 @@ ff_path_kind ff_path_look(const char *path);
 ff_status ff_file_read(ff_arena *arena, const char *path, ff_diagnostics *findings,
                        const char **text, size_t *length);
 
+/* A regular file of any size as memory that cannot be written; findings as above. It stays until the
+ * process ends. */
+ff_status ff_file_map(const char *path, ff_diagnostics *findings, const char **text,
+                      size_t *length);
+
 /* Writes a file beside its name and renames it when it is whole; else FF0410. */
 ff_status ff_file_write(ff_arena *arena, const char *path, const char *text, size_t length,
                         ff_diagnostics *findings);

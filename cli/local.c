@@ -2,11 +2,9 @@
 #include "cli/local.h"
 
 #include "base/diagnose.h"
-#include "engine/random.h"
+#include "cli/rings.h"
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,145 +13,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RING_BYTES = 1 << 17, WATCH_US = 2000, PATIENT_TURNS = 200 };
-
-/* One writer moves `written`, one reader `read`; both only grow. */
-typedef struct ring {
-    _Atomic uint64_t written __attribute__((aligned(64)));
-    _Atomic uint64_t read __attribute__((aligned(64)));
-    char data[RING_BYTES] __attribute__((aligned(64)));
-} ring;
+enum { WATCH_US = 2000 };
 
 struct ff_local {
     const ff_setup *setup;
     int world;
-    int64_t steps;
+    const ff_passes *passes;
     size_t bytes;
-    ring *rings;             /* [from * world + to] */
+    char *rings;             /* of the transport */
     ff_local_report *report; /* [rank] */
-    real *losses;            /* [step][sequence of microbatches in canonical order] */
-    int64_t losses_a_step;
-    double *norms; /* [step], by rank 0 */
+    real *losses;            /* [pass][sequence of microbatches in canonical order] */
+    int64_t losses_a_pass;
+    double *norms; /* [pass], by rank 0 */
     pid_t *process;
 };
 
-/* --- the transport of one rank, after the fork --- */
-
-typedef struct queue {
-    ff_message *first, *last;
-} queue;
-
-typedef struct wires {
-    ff_transport transport;
-    ff_local *local;
-    int rank;
-    queue *sends, *receives; /* [peer] */
-    int pending;
-} wires;
-
-static void push(queue *q, ff_message *m) {
-    m->next = NULL;
-    *(q->first == NULL ? &q->first : &q->last->next) = m;
-    q->last = m;
-}
-
-static void post(ff_transport *transport, ff_message *m) {
-    wires *w = transport->state;
-    m->done = m->faulty = false;
-    m->moved = -(int64_t)sizeof m->bytes; /* the length goes first */
-    w->pending++;
-    push(m->sends ? &w->sends[m->to] : &w->receives[m->from], m);
-}
-
-static void copy_in(ring *r, uint64_t at, const char *from, size_t bytes) {
-    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
-    first = first < bytes ? first : bytes;
-    memcpy(r->data + begin, from, first);
-    memcpy(r->data, from + first, bytes - first);
-}
-
-static void copy_out(const ring *r, uint64_t at, char *to, size_t bytes) {
-    size_t begin = at % RING_BYTES, first = RING_BYTES - begin;
-    first = first < bytes ? first : bytes;
-    memcpy(to, r->data + begin, first);
-    memcpy(to + first, r->data, bytes - first);
-}
-
-/* True when the message has left. */
-static bool write_some(ring *r, ff_message *m) {
-    uint64_t written = atomic_load_explicit(&r->written, memory_order_relaxed);
-    uint64_t room = RING_BYTES - (written - atomic_load_explicit(&r->read, memory_order_acquire));
-    if (m->moved < 0) {
-        if (room < sizeof m->bytes)
-            return false;
-        copy_in(r, written, (const char *)&m->bytes, sizeof m->bytes);
-        written += sizeof m->bytes;
-        room -= sizeof m->bytes;
-        m->moved = 0;
-    }
-    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < room ? left : room;
-    copy_in(r, written, m->data + m->moved, now);
-    m->moved += (int64_t)now;
-    atomic_store_explicit(&r->written, written + now, memory_order_release);
-    return m->moved == m->bytes;
-}
-
-/* True when it is all there; a message of another length is faulty, and so is what follows. */
-static bool read_some(ring *r, ff_message *m) {
-    uint64_t read = atomic_load_explicit(&r->read, memory_order_relaxed);
-    uint64_t there = atomic_load_explicit(&r->written, memory_order_acquire) - read;
-    if (m->moved < 0) {
-        int64_t bytes;
-        if (there < sizeof bytes)
-            return false;
-        copy_out(r, read, (char *)&bytes, sizeof bytes);
-        read += sizeof bytes;
-        there -= sizeof bytes;
-        m->moved = 0;
-        m->faulty = bytes != m->bytes;
-        if (m->faulty)
-            return true;
-    }
-    uint64_t left = (uint64_t)(m->bytes - m->moved), now = left < there ? left : there;
-    copy_out(r, read, m->data + m->moved, now);
-    m->moved += (int64_t)now;
-    atomic_store_explicit(&r->read, read + now, memory_order_release);
-    return m->moved == m->bytes;
-}
-
-static void drive_queue(wires *w, queue *q, ring *r, bool (*move)(ring *r, ff_message *m)) {
-    while (q->first != NULL && move(r, q->first)) {
-        q->first->done = true;
-        q->first = q->first->next;
-        w->pending--;
-    }
-}
-
-static void drive(ff_transport *transport, int rank) {
-    wires *w = transport->state;
-    int world = w->local->world;
-    for (int peer = 0; peer < world && w->pending > 0; peer++) {
-        drive_queue(w, &w->sends[peer], &w->local->rings[rank * world + peer], write_some);
-        drive_queue(w, &w->receives[peer], &w->local->rings[peer * world + rank], read_some);
-    }
-}
-
 /* --- one rank's process --- */
-
-static uint64_t hash_weights(const ff_rank *rank) {
-    uint64_t hash = 0;
-    for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
-        const ff_chunk *chunk = &rank->chunk[c];
-        const real *numbers = rank->zero == 3 ? chunk->shard : chunk->weights;
-        int64_t count = rank->zero == 3 ? chunk->shard_elements : chunk->elements;
-        for (int64_t i = 0; i < count; i++) {
-            uint64_t bits = 0;
-            memcpy(&bits, &numbers[i], sizeof numbers[i]);
-            hash = ff_mix(hash ^ bits);
-        }
-    }
-    return hash;
-}
 
 static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
     int idle = 0;
@@ -164,16 +39,13 @@ static ff_progress run_step(ff_rank *rank, int64_t step, double rate) {
         if (progress == FF_DONE || progress == FF_FAULT)
             return progress;
         idle = progress == FF_WAITS ? idle + 1 : 0;
-        if (idle > PATIENT_TURNS)
-            usleep(20);
-        else if (idle > 0)
-            sched_yield();
+        ff_rings_pause(idle);
     }
 }
 
-static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t step) {
+static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t pass) {
     const ff_layout *layout = &local->setup->layout;
-    real *to = local->losses + step * local->losses_a_step;
+    real *to = local->losses + pass * local->losses_a_pass;
     if (rank->stage != layout->pp - 1 || rank->tp_index != 0)
         return;
     for (int64_t i = 0; i < layout->microbatches; i++)
@@ -182,30 +54,30 @@ static void tell_losses(const ff_local *local, const ff_rank *rank, int64_t step
             rank->losses[i];
 }
 
-static int run_rank(ff_local *local, int id, ff_rate *rate, void *context) {
-    wires w = {.local = local, .rank = id};
-    w.transport = (ff_transport){post, drive, &w};
-    w.sends = ff_engine_array(local->world, sizeof *w.sends);
-    w.receives = ff_engine_array(local->world, sizeof *w.receives);
-    ff_local_report *report = &local->report[id];
-    ff_rank *rank = ff_rank_create(local->setup, id, &w.transport);
-    bool good = rank->fault[0] == '\0';
-    for (int64_t step = 0; good && step < local->steps; step++) {
-        good = run_step(rank, step, rate(context, step)) == FF_DONE;
-        if (!good)
-            break;
-        tell_losses(local, rank, step);
-        if (id == 0)
-            local->norms[step] = rank->norm;
-        __atomic_store_n(&report->steps_done, step + 1, __ATOMIC_RELEASE);
+static bool run_passes(const ff_local *local, ff_rank *rank) {
+    const ff_passes *p = local->passes;
+    for (int64_t pass = 0; pass < p->count; pass++) {
+        if (run_step(rank, p->step[pass], p->rate(p->context, p->step[pass])) != FF_DONE)
+            return false;
+        tell_losses(local, rank, pass);
+        if (rank->id == 0)
+            local->norms[pass] = rank->norm;
+        __atomic_store_n(&local->report[rank->id].passes_done, pass + 1, __ATOMIC_RELEASE);
     }
+    return true;
+}
+
+static int run_rank(ff_local *local, int id) {
+    ff_transport *transport = ff_rings_open(local->rings, local->world);
+    ff_local_report *report = &local->report[id];
+    ff_rank *rank = ff_rank_create(local->setup, id, transport);
+    bool good = rank->fault[0] == '\0' && run_passes(local, rank);
     if (good)
-        report->weights_hash = hash_weights(rank);
+        ff_digest_rank(rank, &report->digest);
     else
         ff_rank_describe(rank, report->fault, sizeof report->fault);
     ff_rank_free(rank);
-    free(w.sends);
-    free(w.receives);
+    ff_rings_close(transport);
     return good ? 0 : 1;
 }
 
@@ -215,17 +87,17 @@ static size_t rounded(size_t bytes) {
     return (bytes + 4095) / 4096 * 4096;
 }
 
-ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
+ff_local *ff_local_create(const ff_setup *setup, const ff_passes *passes) {
     ff_local *local = ff_engine_array(1, sizeof *local);
     local->setup = setup;
     local->world = (int)ff_layout_world(&setup->layout);
-    local->steps = steps;
-    local->losses_a_step = setup->layout.dp * setup->layout.microbatches;
+    local->passes = passes;
+    local->losses_a_pass = setup->layout.dp * setup->layout.microbatches;
     local->process = ff_engine_array(local->world, sizeof *local->process);
-    size_t rings = rounded((size_t)local->world * (size_t)local->world * sizeof(ring));
+    size_t rings = rounded(ff_rings_bytes(local->world));
     size_t reports = rounded((size_t)local->world * sizeof(ff_local_report));
-    size_t losses = rounded((size_t)(steps * local->losses_a_step) * sizeof(real));
-    local->bytes = rings + reports + losses + rounded((size_t)steps * sizeof(double));
+    size_t losses = rounded((size_t)(passes->count * local->losses_a_pass) * sizeof(real));
+    local->bytes = rings + reports + losses + rounded((size_t)passes->count * sizeof(double));
     char *memory = mmap(NULL, local->bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -233,7 +105,7 @@ ff_local *ff_local_create(const ff_setup *setup, int64_t steps) {
         free(local);
         return NULL;
     }
-    local->rings = (ring *)(void *)memory;
+    local->rings = memory;
     local->report = (ff_local_report *)(void *)(memory + rings);
     local->losses = (real *)(void *)(memory + rings + reports);
     local->norms = (double *)(void *)(memory + rings + reports + losses);
@@ -262,7 +134,7 @@ static void end_all(const ff_local *local) {
 }
 
 /* Ranks die with their parent. */
-static bool fork_all(ff_local *local, ff_rate *rate, void *context) {
+static bool fork_all(ff_local *local) {
     pid_t parent = getpid();
     for (int r = 0; r < local->world; r++) {
         pid_t process = fork();
@@ -270,34 +142,36 @@ static bool fork_all(ff_local *local, ff_rate *rate, void *context) {
             return false;
         if (process == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(getppid() == parent ? run_rank(local, r, rate, context) : 1);
+            _exit(getppid() == parent ? run_rank(local, r) : 1);
         }
         local->process[r] = process;
     }
     return true;
 }
 
-static double loss_of(const ff_local *local, int64_t step) {
-    const real *from = local->losses + step * local->losses_a_step;
-    real *sum = ff_engine_array(local->losses_a_step, sizeof *sum);
-    memcpy(sum, from, (size_t)local->losses_a_step * sizeof *sum);
-    double loss = ff_loss_of(sum, local->losses_a_step, local->setup->batch_tokens);
+static double loss_of(const ff_local *local, int64_t pass) {
+    const real *from = local->losses + pass * local->losses_a_pass;
+    real *sum = ff_engine_array(local->losses_a_pass, sizeof *sum);
+    memcpy(sum, from, (size_t)local->losses_a_pass * sizeof *sum);
+    double loss = ff_loss_of(sum, local->losses_a_pass, local->setup->batch_tokens);
     free(sum);
     return loss;
 }
 
-static void tell_steps(const ff_local *local, ff_step_told *told, void *context, int64_t *seen) {
-    int64_t least = local->steps;
+static void tell_passes(const ff_local *local, int64_t *seen) {
+    const ff_passes *p = local->passes;
+    int64_t least = p->count;
     for (int r = 0; r < local->world; r++) {
-        int64_t done = __atomic_load_n(&local->report[r].steps_done, __ATOMIC_ACQUIRE);
+        int64_t done = __atomic_load_n(&local->report[r].passes_done, __ATOMIC_ACQUIRE);
         least = done < least ? done : least;
     }
     for (; *seen < least; ++*seen)
-        told(context, *seen, loss_of(local, *seen), local->norms[*seen]);
+        p->told(p->context, p->step[*seen], loss_of(local, *seen), local->norms[*seen]);
 }
 
 /* A rank that ended badly: by its own report, or by the system's. */
 static ff_status judge_end(const ff_local *local, int rank, int how, ff_diagnostics *findings) {
+    long long pass = (long long)local->report[rank].passes_done + 1;
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
         return FF_OK;
     if (WIFEXITED(how) && local->report[rank].fault[0] != '\0') {
@@ -305,16 +179,15 @@ static ff_status judge_end(const ff_local *local, int rank, int how, ff_diagnost
         return FF_NO;
     }
     if (WIFSIGNALED(how))
-        ff_report(findings, FF0707, FF_NOWHERE, "rank %d died of signal %d in step %lld", rank,
-                  WTERMSIG(how), (long long)local->report[rank].steps_done);
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d died of signal %d in pass %lld", rank,
+                  WTERMSIG(how), pass);
     else
-        ff_report(findings, FF0707, FF_NOWHERE, "rank %d ended with status %d in step %lld", rank,
-                  WEXITSTATUS(how), (long long)local->report[rank].steps_done);
+        ff_report(findings, FF0707, FF_NOWHERE, "rank %d ended with status %d in pass %lld", rank,
+                  WEXITSTATUS(how), pass);
     return FF_ENVIRONMENT;
 }
 
-static ff_status watch(ff_local *local, ff_step_told *told, void *context,
-                       ff_diagnostics *findings) {
+static ff_status watch(ff_local *local, ff_diagnostics *findings) {
     int64_t seen = 0;
     for (int alive = local->world; alive > 0;) {
         for (int r = 0; r < local->world; r++) {
@@ -329,17 +202,16 @@ static ff_status watch(ff_local *local, ff_step_told *told, void *context,
                 return status;
             }
         }
-        tell_steps(local, told, context, &seen);
+        tell_passes(local, &seen);
         usleep(WATCH_US);
     }
-    tell_steps(local, told, context, &seen);
+    tell_passes(local, &seen);
     return FF_OK;
 }
 
-ff_status ff_local_run(ff_local *local, ff_rate *rate, ff_step_told *told, void *context,
-                       ff_diagnostics *findings) {
-    if (fork_all(local, rate, context))
-        return watch(local, told, context, findings);
+ff_status ff_local_run(ff_local *local, ff_diagnostics *findings) {
+    if (fork_all(local))
+        return watch(local, findings);
     ff_report(findings, FF0707, FF_NOWHERE, "the system makes no more processes: %s",
               strerror(errno));
     end_all(local);

@@ -110,12 +110,18 @@ static const option_row table[] = {
     ROW("detail", 0, "LEVEL", FF_COMMAND_SIMULATE, VALUE_CHOICE, detail, details,
         "simulate whole chunks or every operator: chunk, operator"),
     ROW("steps", 0, "N", VERIFY, VALUE_COUNT, steps, NULL, "steps to run (verify: 2, train: 100)"),
+    ROW("fast", 0, NULL, VERIFY, VALUE_FLAG, fast, NULL,
+        "add up in plain chains: some percent faster, other last digits in each layout"),
     ROW("data", 0, "FILE", TRAIN, VALUE_TEXT, data, NULL,
         "a text to learn byte by byte, or a file of tokens"),
+    ROW("val", 0, "FILE", TRAIN, VALUE_TEXT, val, NULL,
+        "data of the validation loss; left out, with --val-every: a tenth of the data, held out"),
+    ROW("val-every", 0, "N", TRAIN, VALUE_COUNT, val_every, NULL,
+        "steps between validation losses; left out, with --val: a tenth of the steps"),
     ROW("log", 0, "FILE", TRAIN, VALUE_TEXT, log, NULL, "write a line of JSON a step"),
     ROW("seed", 0, "N", TRAIN, VALUE_COUNT, seed, NULL, "of first weights and data (1)"),
-    ROW("transport", 0, "HOW", TRAIN, VALUE_CHOICE, transport, transports,
-        "ranks as processes (local), or all in one (loopback)"),
+    ROW("transport", 0, "HOW", VERIFY, VALUE_CHOICE, transport, transports,
+        "ranks as processes (local: of train), or all in one (loopback: of verify)"),
     ROW("output", 'o', "FORM", DATA, VALUE_CHOICE, form, forms, "text, json or csv"),
     ROW("color", 0, "WHEN", ANY, VALUE_CHOICE, colour, colours, "auto, always or never"),
     ROW("quiet", 'q', NULL, ANY, VALUE_FLAG, quiet, NULL, "no notes and warnings"),
@@ -364,8 +370,13 @@ static bool settle(reading *r, const seen *s, unsigned command, const char *comm
 }
 
 static ff_options defaults(void) {
-    return (ff_options){
-        .by = "source", .top = 5, .recipe = -1, .imbalance = 1.0, .most = -1, .least = -1};
+    return (ff_options){.by = "source",
+                        .top = 5,
+                        .recipe = -1,
+                        .transport = -1,
+                        .imbalance = 1.0,
+                        .most = -1,
+                        .least = -1};
 }
 
 static ff_status refuse_many(ff_diagnostics *findings) {

@@ -56,8 +56,10 @@ typedef struct ff_options {
     int64_t worst;
     const char *write; /* of calibrate */
     int64_t steps, seed;
-    int transport; /* ff_transport_choice */
-    const char *data, *log;
+    int transport; /* -1 = not given, else ff_transport_choice */
+    const char *data, *val, *log;
+    int64_t val_every;
+    bool fast;
     bool quiet, verbose, help, version, man, completion;
 } ff_options;
 

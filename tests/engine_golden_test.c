@@ -18,8 +18,8 @@ static const char gpt2[] =
 static const char llama[] =
     "{\"model_type\": \"llama\", \"hidden_size\": 16, \"intermediate_size\": 24,"
     " \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
-    " \"vocab_size\": 40, \"max_position_embeddings\": 16, \"rms_norm_eps\": 1e-5,"
-    " \"hidden_act\": \"silu\", \"tie_word_embeddings\": false}";
+    " \"vocab_size\": 40, \"max_position_embeddings\": 16, \"rms_norm_eps\": 1e-3,"
+    " \"rope_theta\": 500, \"hidden_act\": \"silu\", \"tie_word_embeddings\": false}";
 enum { SEQ = 16, VOCAB = 40 };
 
 static double tolerance(void) {

@@ -230,8 +230,9 @@ static void test_accumulation(void **state) {
             for (int64_t i = 0; i < count; i += 2 * gap)
                 expected[i] += expected[i + gap];
         assert_memory_equal(sum.work, expected, sizeof(real));
+        ff_layout layout = {.accumulate = FF_ACCUMULATE_TREE, .microbatches = count};
         assert_int_equal(store.peak_bytes[FF_STORE_GRADIENTS],
-                         ff_accumulate_buffers(count) * (int64_t)sizeof(real));
+                         ff_layout_gradient_buffers(&layout) * (int64_t)sizeof(real));
         ff_store_free(&store);
         free(numbers);
     }

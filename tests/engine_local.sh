@@ -51,6 +51,30 @@ for file in tokens.bin tokens.llmc; do
     [ "$(wc -l <"$work/log")" -eq 6 ] || fail "a log of six lines"
 done
 
+# Validation: the same loss under every layout and transport, and no trace of it in what is learned.
+valid() { # LAYOUT TRANSPORT OPTION...
+    "$fivefold" train "$model" "$1" --data "$work/text" --seq 16 --gbs 8seq --steps 6 \
+        --transport "$2" -o json -q "${@:3}" >"$work/json" || fail "$1 $2 with validation"
+    grep -E '"validation_loss":' "$work/json"
+}
+valid "" loopback --val "$work/text" --val-every 3 >"$work/valid"
+[ "$(wc -l <"$work/valid")" -eq 3 ] || fail "two validation losses, and the last again"
+grep -E '"(loss|gradient_norm)":' "$work/json" | cmp -s "$work/one" - || fail "validation changes what is learned"
+for layout in dp=2,zero=3,zero3_weights=stream pp=2,vpp=2,zero=2 tp=2,sp=0,pp=2; do
+    for transport in local loopback; do
+        valid "$layout" "$transport" --val "$work/text" --val-every 3 | cmp -s "$work/valid" - ||
+            fail "$layout $transport: another validation loss"
+    done
+done
+# A tenth is held out: neither learned, nor the loss of what is.
+valid "" local --val-every 6 --log "$work/log" >"$work/other"
+grep -q '"validation_tokens": 1889' "$work/json" || fail "a tenth of 18893 tokens is held out"
+grep -q '"data_tokens": 17004' "$work/json" || fail "nine tenths of 18893 tokens are learned"
+[ "$(grep -c '"validation_loss"' "$work/log")" -eq 1 ] || fail "one validation loss in the log"
+for key in learning_rate step_s tokens_per_s peak_ratio; do
+    [ "$(grep -c "\"$key\"" "$work/log")" -eq 6 ] || fail "$key in each line of the log"
+done
+
 # A rank is killed: the others end, the exit status is 3.
 "$fivefold" train "$model" dp=2 --data "$work/text" --seq 16 --gbs 8seq --steps 1000000 \
     >"$work/out" 2>"$work/err" &
@@ -67,6 +91,16 @@ wait "$parent"
 [ $(($(date +%s) - begun)) -le 5 ] || fail "a dead rank was seen late"
 grep -q "rank [01] died of signal 9" "$work/err" || fail "dead rank not named: $(cat "$work/err")"
 
+# verify as processes: the same end as when one process plays all ranks.
+for layout in dp=3,zero=2 tp=2,pp=2,dp=2,zero=3,zero3_weights=stream; do
+    "$fivefold" verify "$model" "$layout" --transport local -o json -q >"$work/json" || fail "verify $layout as processes"
+    grep -q '"processes_equal": true' "$work/json" || fail "verify $layout: other processes"
+done
+"$fivefold" verify "$model" dp=2 -o json -q | grep -q processes_equal && fail "processes without --transport local"
+"$fivefold" verify "$model" dp=2 -o json -q 2>&1 | grep -q FF0708 && fail "a note under -q"
+[ "$("$fivefold" verify "$model" dp=2 2>&1 | grep -c "recipe is taken as fp32")" -eq 1 ] || fail "fp32 is said once"
+"$fivefold" verify "$model" dp=2,recipe=fp32 2>&1 | grep -q "recipe is taken" && fail "said though given"
+
 refuse() { # STATUS WORDS ARGUMENT...
     local status=$1 words=$2
     shift 2
@@ -80,6 +114,7 @@ refuse 2 "counts other tokens" train "$model" --data "$work/tokens.bad"
 refuse 1 "cp and ep" verify "$model" cp=2
 refuse 1 "more than 16" verify llama-3.1-70b
 refuse 1 "computes in fp32" verify "$model" recipe=bf16-classic
+refuse 1 "computes in fp32" verify "$model" recipe=bf16-megatron
 refuse 1 "experts" verify mixtral-8x7b
 refuse 0 "executed as planned" verify "$model" tp=2,pp=2,dp=2,zero=3,zero3_weights=stream
 

@@ -61,8 +61,11 @@ static inline bool tiny_layout(const char *text, const ff_model *model, int64_t 
     char full[512];
     snprintf(full, sizeof full, "%s%srecipe=fp32", text, text[0] == '\0' ? "" : ",");
     ff_layout_context context = {.gbs_sequences = sequences, .layers = model->layers};
-    return ff_layout_parse(full, findings, layout) == FF_OK &&
-           ff_layout_derive(layout, &context, findings) == FF_OK;
+    if (ff_layout_parse(full, findings, layout) != FF_OK)
+        return false;
+    if (!ff_layout_given(layout, "accumulate"))
+        layout->accumulate = FF_ACCUMULATE_TREE;
+    return ff_layout_derive(layout, &context, findings) == FF_OK;
 }
 
 #endif

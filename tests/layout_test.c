@@ -87,10 +87,11 @@ static bool same(ff_layout a, ff_layout b) {
            a.etp == b.etp && a.edp == b.edp && a.sp == b.sp && a.vpp == b.vpp &&
            a.cp_kind == b.cp_kind && a.ulysses == b.ulysses && a.zero == b.zero &&
            a.zero_group == b.zero_group && a.zero3_weights == b.zero3_weights && a.mbs == b.mbs &&
-           a.microbatches == b.microbatches && a.recompute == b.recompute &&
-           a.recompute_modules == b.recompute_modules && a.recompute_layers == b.recompute_layers &&
-           a.recipe == b.recipe && a.schedule == b.schedule && a.grid == b.grid &&
-           a.chunks == b.chunks && a.recompute_stages == b.recompute_stages &&
+           a.microbatches == b.microbatches && a.accumulate == b.accumulate &&
+           a.recompute == b.recompute && a.recompute_modules == b.recompute_modules &&
+           a.recompute_layers == b.recompute_layers && a.recipe == b.recipe &&
+           a.schedule == b.schedule && a.grid == b.grid && a.chunks == b.chunks &&
+           a.recompute_stages == b.recompute_stages &&
            memcmp(a.recompute_of_stage, b.recompute_of_stage, sizeof a.recompute_of_stage) == 0 &&
            memcmp(a.dense_order, b.dense_order, sizeof a.dense_order) == 0 &&
            memcmp(a.expert_order, b.expert_order, sizeof a.expert_order) == 0 &&
@@ -103,7 +104,7 @@ static bool same(ff_layout a, ff_layout b) {
 static void test_reads_every_key(void **state) {
     (void)state;
     ff_layout a = derived("dp=4,tp=2,pp=2,cp=4,ep=8,etp=2,sp=0,vpp=2,cp_kind=hybrid:2,zero=fsdp,"
-                          "zero_group=8,zero3_weights=stream,mbs=3,grad_acc=6,"
+                          "zero_group=8,zero3_weights=stream,mbs=3,grad_acc=6,accumulate=tree,"
                           "recompute=selective:mlp+core,recipe=fp8-te,schedule=interleaved-1f1b,"
                           "order=cp-tp-dp-pp,layers=20/22/22/16,grid=folded",
                           NOTHING);
@@ -123,6 +124,7 @@ static void test_reads_every_key(void **state) {
     assert_int_equal(a.zero3_weights, FF_ZERO3_STREAM);
     assert_int_equal(a.mbs, 3);
     assert_int_equal(a.microbatches, 6);
+    assert_int_equal(a.accumulate, FF_ACCUMULATE_TREE);
     assert_int_equal(a.recompute, FF_RECOMPUTE_SELECTIVE);
     assert_int_equal(a.recompute_modules, FF_MODULE_CORE | FF_MODULE_MLP);
     assert_int_equal(a.recipe, FF_RECIPE_FP8_TE);
@@ -441,7 +443,7 @@ static void test_names(void **state) {
         assert_non_null(help->values);
         assert_non_null(help->left_out);
     }
-    assert_int_equal(keys, 20);
+    assert_int_equal(keys, 21);
     char text[64];
     ff_layout layout = derived("recompute=selective:norm+moe", NOTHING);
     assert_string_equal(ff_recompute_print(&layout, text, sizeof text), "selective:norm+moe");
@@ -466,7 +468,8 @@ static void test_short_form(void **state) {
     assert_string_equal(
         ff_layout_print(&layout, FF_LAYOUT_FULL, text, sizeof text),
         "dp=2,tp=2,pp=2,cp=1,ep=1,etp=1,sp=1,vpp=1,cp_kind=ring,zero=1,zero_group=2,"
-        "zero3_weights=resident,mbs=1,microbatches=8,recompute=none,recipe=bf16-megatron,"
+        "zero3_weights=resident,mbs=1,microbatches=8,accumulate=chain,recompute=none,recipe=bf16-"
+        "megatron,"
         "schedule=1f1b,order=tp-cp-dp-pp,layers=16/16,grid=folded");
 }
 

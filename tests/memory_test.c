@@ -51,6 +51,26 @@ static void test_recipes(void **state) {
         assert_int_equal(state_bytes(text, (ff_shard_params){.dense = P}),
                          P * cases[i].whole + P / N * cases[i].shared);
     }
+    /* As a tree the buffer that accumulates has partial sums beside it: 1 for 2 microbatches, 3 for 5
+     * to 8 (4, 2 and 1 of them summed up). Shards accumulate under ZeRO-2, full ones if resident. */
+    const struct {
+        const char *text;
+        int more_whole, more_shared;
+    } trees[] = {{"zero=1,m=1", 0, 0},
+                 {"zero=1,m=2", 4, 0},
+                 {"zero=1,m=8", 3 * 4, 0},
+                 {"zero=1,m=5", 3 * 4, 0},
+                 {"zero=2,m=8", 0, 3 * 4},
+                 {"zero=3,zero3_weights=stream,m=4", 0, 2 * 4},
+                 {"zero=3,zero3_weights=resident,m=4", 2 * 4, 0}};
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
+        char chain[128], tree[128];
+        snprintf(chain, sizeof chain, "dp=8,recipe=fp32,%s", trees[i].text);
+        snprintf(tree, sizeof tree, "%s,accumulate=tree", chain);
+        assert_int_equal(state_bytes(tree, (ff_shard_params){.dense = P}) -
+                             state_bytes(chain, (ff_shard_params){.dense = P}),
+                         P * trees[i].more_whole + P / N * trees[i].more_shared);
+    }
     /* Shares are rounded up; a group of one shards nothing and gathers nothing. */
     assert_int_equal(state_bytes("dp=8,zero=1", (ff_shard_params){.dense = 9}), 9 * 6 + 2 * 12);
     assert_int_equal(
@@ -263,6 +283,33 @@ static void test_gathered_layers(void **state) {
     assert_int_equal(m.bucket_bytes, 2 * 4 * ff_max(m.params.dense, m.params.expert));
 }
 
+/* A tied embedding that is used at both ends of one stage stays gathered between its uses (2 bytes a
+ * weight), and its first gradient waits for the second (4 bytes); with a stage for each use there is
+ * nothing to wait for. */
+static void test_streamed_tied_embedding(void **state) {
+    (void)state;
+    ff_model model = small_model(1);
+    const int64_t embedding = ff_first_shard_params(&model, 1).dense;
+    ff_stage_memory tied[2], untied[2];
+    assert_true(model.tied_head);
+    static const char *const layouts[] = {"dp=8,zero=3,zero3_weights=stream",
+                                          "dp=4,pp=2,zero=3,zero3_weights=stream"};
+    for (int i = 0; i < 2; i++) {
+        ff_layout layout = layout_of(&model, layouts[i]);
+        int64_t held = i == 0 ? embedding : 0;
+        model.tied_head = true;
+        ledger(&model, &layout, &options, tied);
+        model.tied_head = false;
+        ledger(&model, &layout, &options, untied);
+        assert_true(ff_last_shard_params(&model, 1, false).dense > embedding);
+        int64_t head = ff_last_shard_params(&model, 1, false).dense;
+        int64_t largest = i == 0 ? embedding : head; /* of the tied model: its head has no matrix */
+        assert_int_equal(tied[layout.pp - 1].gathered_bytes, 2 * (2 * largest + held));
+        assert_int_equal(tied[layout.pp - 1].bucket_bytes, 4 * (largest + held));
+        assert_int_equal(untied[layout.pp - 1].gathered_bytes, 2 * 2 * head);
+    }
+}
+
 static void test_communicators(void **state) {
     (void)state;
     ff_model dense = small_model(0), experts = small_model(3);
@@ -361,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_of_the_step),
         cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_gathered_layers),
+        cmocka_unit_test(test_streamed_tied_embedding),
         cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_lines_make_the_total),
         cmocka_unit_test(test_last_stage_logits),

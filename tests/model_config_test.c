@@ -433,6 +433,49 @@ static void test_dropout(void **state) {
     }
 }
 
+/* Numbers that only running the model needs, under the names that configs have for them; left out,
+ * what the config classes take. */
+static void test_numerics(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double epsilon, theta;
+        bool altered;
+    } cases[] = {
+        {"{\"model_type\": \"llama\", " LLAMA "}", 1e-6, 1e4, false},
+        {"{\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, " LLAMA "}",
+         1e-5, 5e5, false},
+        {"{\"model_type\": \"llama\", \"rope_parameters\": {\"rope_theta\": 100, \"rope_type\":"
+         " \"default\"}, " LLAMA "}",
+         1e-6, 100, false},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": null, " LLAMA "}", 1e-6, 1e4, false},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": \"llama3\"}, " LLAMA "}",
+         1e-6, 1e4, true},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"linear\"}, " LLAMA "}", 1e-6,
+         1e4, true},
+        {"{\"model_type\": \"gpt_neox\", \"rotary_pct\": 0.25, " LLAMA "}", 1e-5, 1e4, true},
+        {"{\"model_type\": \"gpt_neox\", \"layer_norm_eps\": 0.125, " LLAMA "}", 0.125, 1e4, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_model *model = model_of(cases[i].text);
+        assert_true(model->norm_epsilon == cases[i].epsilon);
+        assert_true(model->rope_theta == cases[i].theta);
+        assert_int_equal(model->rope_altered, cases[i].altered);
+        free(model);
+    }
+    ff_model *gpt2 =
+        model_of("{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1,"
+                 " \"n_positions\": 8, \"vocab_size\": 8, \"layer_norm_epsilon\": 0.25}");
+    assert_true(gpt2->norm_epsilon == 0.25);
+    free(gpt2);
+    ff_model bad;
+    ff_diagnostics *findings = ff_diagnostics_create();
+    assert_int_equal(model_of_text("{\"model_type\": \"llama\", \"rms_norm_eps\": -1, " LLAMA "}",
+                                   findings, &bad),
+                     FF_INVALID);
+    ff_diagnostics_free(findings);
+}
+
 static void test_shapes(void **state) {
     (void)state;
     ff_model model;
@@ -510,7 +553,8 @@ int main(void) {
         cmocka_unit_test(test_findings_add_up), cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_unknown_mlp),     cmocka_unit_test(test_unknown_experts),
         cmocka_unit_test(test_no_decoder),      cmocka_unit_test(test_unknown_type_lacks_field),
-        cmocka_unit_test(test_shapes),          cmocka_unit_test(test_bad_shapes),
+        cmocka_unit_test(test_numerics),        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_bad_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

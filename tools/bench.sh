@@ -28,4 +28,5 @@ for program in "$(dirname "$fivefold")"/bench/*; do
     [ -x "$program" ] || continue
     "$program" || { echo "$(basename "$program"): below its target"; missed=1; }
 done
+"$(dirname "$0")"/bench_engine.sh "$fivefold" || { echo "training: below its target"; missed=1; }
 exit "$missed"

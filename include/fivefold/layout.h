@@ -71,6 +71,10 @@ typedef enum ff_schedule_kind {
     FF_SCHEDULE_COUNT
 } ff_schedule_kind;
 
+/* How gradients of microbatches add up: into one buffer, or as a binary tree, whose sum does not
+ * depend on how the batch is divided, with a buffer more a doubling of microbatches. */
+typedef enum ff_accumulation { FF_ACCUMULATE_CHAIN, FF_ACCUMULATE_TREE } ff_accumulation;
+
 typedef enum ff_grid { FF_GRID_FOLDED, FF_GRID_PRODUCT } ff_grid;
 
 enum { FF_LAYOUT_MAX_CHUNKS = 1024, FF_LAYOUT_TEXT_BYTES = 4096 + FF_LAYOUT_MAX_CHUNKS * 5 };
@@ -87,6 +91,7 @@ typedef struct ff_layout {
     int64_t zero_group; /* ranks that shard together; 0 = dp*cp */
     int zero3_weights;  /* -1 left out, else ff_zero3_weights */
     int64_t mbs, microbatches;
+    ff_accumulation accumulate;
     ff_recompute_mode recompute;
     unsigned recompute_modules;
     int64_t recompute_layers; /* of every stage; 0 = all, or by stage */
@@ -142,6 +147,8 @@ FF_API int64_t ff_layout_model_chunks(const ff_layout *layout);
 FF_API int64_t ff_layout_world(const ff_layout *layout);           /* tp*cp*dp*pp */
 FF_API int64_t ff_layout_min_world(const ff_layout *layout);       /* pp*lcm(tp*cp, etp*ep) */
 FF_API int64_t ff_layout_batch_sequences(const ff_layout *layout); /* mbs*microbatches*dp */
+/* Gradient buffers that accumulation holds: 1, of a tree as many as it has levels. */
+FF_API int ff_layout_gradient_buffers(const ff_layout *layout);
 /* Active dimensions: how many of dp tp pp cp ep are above 1. */
 FF_API int ff_layout_active_dimensions(const ff_layout *layout);
 

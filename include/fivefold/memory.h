@@ -58,6 +58,7 @@ typedef struct ff_chunk_memory {
     int64_t working_bytes; /* of the layer that runs; with a head, beyond what its logits took */
     int64_t loss_working_bytes; /* logits of one microbatch */
     int64_t largest_unit;       /* parameters that ZeRO-3 gathers at once */
+    int64_t tied_unit;          /* the embedding's, where both its uses are on this stage */
 } ff_chunk_memory;
 FF_API void ff_ledger_chunk(const ff_model *model, const ff_layout *layout,
                             const ff_memory_blocks *blocks, const ff_chunk_content *content,

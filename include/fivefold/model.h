@@ -95,6 +95,9 @@ typedef struct ff_model {
     bool final_norm;
     bool dropout; /* trains with dropout: masks are saved */
     ff_activation activation;
+    double norm_epsilon;   /* added to a variance; 0 = not said */
+    double rope_theta;     /* base of rotary positions; 0 = not said */
+    bool rope_altered;     /* scaled for longer sequences, or a part of the head only */
     int mtp_layers;        /* multi-token-prediction blocks, on the last stage */
     int mtp_kind;          /* their layer kind, index into kind[] */
     int64_t stated_params; /* what a bare shape or a preset claims; 0 = nothing claimed */

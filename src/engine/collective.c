@@ -9,13 +9,31 @@ int64_t ff_part_begin(int64_t elements, int part, int ranks) {
     return elements * part / ranks;
 }
 
-static int64_t part_elements(const ff_exchange *e, int part) {
-    return ff_part_begin(e->elements, part + 1, e->ranks) -
-           ff_part_begin(e->elements, part, e->ranks);
+static int64_t clamped(int64_t at, const ff_piece *piece) {
+    return at < piece->begin ? piece->begin : at > piece->end ? piece->end : at;
 }
 
-static char *place_of(const ff_exchange *e, int part) {
-    return e->whole + ff_part_begin(e->elements, part, e->ranks) * e->width;
+void ff_piece_part(const ff_piece *piece, int part, int ranks, int64_t *begin, int64_t *end) {
+    int64_t elements = piece->cut_elements;
+    *begin = clamped(piece->cut_begin + ff_part_begin(elements, part, ranks), piece);
+    *end = clamped(piece->cut_begin + ff_part_begin(elements, part + 1, ranks), piece);
+}
+
+/* A member's part of a piece: its place in the whole, and how many elements. */
+static char *place_of(const ff_exchange *e, int piece, int member, int64_t *elements) {
+    int64_t begin, end;
+    ff_piece_part(&e->piece[piece], member, e->ranks, &begin, &end);
+    *elements = end - begin;
+    return e->whole + begin * e->width;
+}
+
+static int64_t part_elements(const ff_exchange *e, int member) {
+    int64_t sum = 0, elements;
+    for (int p = 0; p < e->pieces; p++) {
+        place_of(e, p, member, &elements);
+        sum += elements;
+    }
+    return sum;
 }
 
 static void post(const ff_wire *wire, ff_exchange *e, int member, bool sends, char *data,
@@ -37,6 +55,18 @@ static void post(const ff_wire *wire, ff_exchange *e, int member, bool sends, ch
 
 /* --- the three patterns --- */
 
+/* Parts of a member's whole, or of all that is sent or awaited; `data` NULL: they lie in place. */
+static void post_parts(const ff_wire *wire, ff_exchange *e, int peer, bool sends, int member,
+                       char *data) {
+    for (int p = 0; p < e->pieces; p++) {
+        int64_t elements;
+        char *place = place_of(e, p, member, &elements);
+        post(wire, e, peer, sends, data != NULL ? data : place, elements);
+        if (data != NULL)
+            data += elements * e->width;
+    }
+}
+
 /* Parts arrive side by side, own part left out. */
 static void start_scatter(const ff_wire *wire, ff_exchange *e) {
     int64_t own = part_elements(e, e->me);
@@ -48,24 +78,35 @@ static void start_scatter(const ff_wire *wire, ff_exchange *e) {
     for (int i = 0; i < e->ranks; i++) {
         if (i == e->me)
             continue;
-        post(wire, e, i, false, to, own);
+        post_parts(wire, e, i, false, e->me, to);
         to += own * e->width;
     }
     for (int i = 0; i < e->ranks; i++)
         if (i != e->me)
-            post(wire, e, i, true, place_of(e, i), part_elements(e, i));
+            post_parts(wire, e, i, true, i, NULL);
+}
+
+/* The own part, which lies in one row elsewhere, to its places. */
+static void place_own(ff_exchange *e) {
+    const char *from = e->part;
+    for (int p = 0; p < e->pieces; p++) {
+        int64_t elements;
+        char *place = place_of(e, p, e->me, &elements);
+        if (from != place)
+            memcpy(place, from, (size_t)(elements * e->width));
+        from += elements * e->width;
+    }
 }
 
 static void start_gather(const ff_wire *wire, ff_exchange *e) {
-    char *own = place_of(e, e->me);
-    if (e->part != NULL && e->part != own)
-        memcpy(own, e->part, (size_t)(part_elements(e, e->me) * e->width));
+    if (e->part != NULL)
+        place_own(e);
     for (int i = 0; i < e->ranks; i++)
         if (i != e->me)
-            post(wire, e, i, false, place_of(e, i), part_elements(e, i));
+            post_parts(wire, e, i, false, i, NULL);
     for (int i = 0; i < e->ranks; i++)
         if (i != e->me)
-            post(wire, e, i, true, own, part_elements(e, e->me));
+            post_parts(wire, e, i, true, e->me, NULL);
 }
 
 static void start_transfer(const ff_wire *wire, ff_exchange *e) {
@@ -106,17 +147,39 @@ static char *sum_tree(const ff_wire *wire, const ff_exchange *e, char **part, in
     return b;
 }
 
-static void reduce_parts(const ff_wire *wire, ff_exchange *e) {
-    char *part[FF_ENGINE_MOST_RANKS], *from = (char *)e->received;
-    int64_t own = part_elements(e, e->me);
+/* So many elements of all parts stay in a core's first cache while they are added up. */
+enum { BLOCK_ELEMENTS = 1024 };
+
+/* The own part of a piece, `at` bytes behind the begin of the own part. */
+static void reduce_piece(const ff_wire *wire, ff_exchange *e, int piece, int64_t at,
+                         int64_t part_bytes) {
+    char *part[FF_ENGINE_MOST_RANKS], *from = (char *)e->received + at;
+    int64_t elements;
+    char *place = place_of(e, piece, e->me, &elements);
     for (int i = 0; i < e->ranks; i++) {
-        part[i] = i == e->me ? place_of(e, i) : from;
-        from += i == e->me ? 0 : own * e->width;
+        part[i] = i == e->me ? place : from;
+        from += i == e->me ? 0 : part_bytes;
     }
-    char *sum = own == 0 ? part[0] : sum_tree(wire, e, part, 0, e->ranks, own);
-    char *to = e->part != NULL ? e->part : place_of(e, e->me);
-    if (sum != to)
-        memcpy(to, sum, (size_t)(own * e->width));
+    char *to = e->part != NULL ? e->part + at : place;
+    for (int64_t begin = 0; begin < elements; begin += BLOCK_ELEMENTS) {
+        int64_t here = elements - begin < BLOCK_ELEMENTS ? elements - begin : BLOCK_ELEMENTS;
+        char *sum = sum_tree(wire, e, part, 0, e->ranks, here);
+        if (sum != to)
+            memcpy(to, sum, (size_t)(here * e->width));
+        for (int i = 0; i < e->ranks; i++)
+            part[i] += here * e->width;
+        to += here * e->width;
+    }
+}
+
+static void reduce_parts(const ff_wire *wire, ff_exchange *e) {
+    int64_t part_bytes = part_elements(e, e->me) * e->width, at = 0;
+    for (int p = 0; p < e->pieces; p++) {
+        int64_t elements;
+        place_of(e, p, e->me, &elements);
+        reduce_piece(wire, e, p, at, part_bytes);
+        at += elements * e->width;
+    }
     ff_store_give(wire->store, e->received);
     e->received = NULL;
 }
@@ -125,7 +188,11 @@ static void reduce_parts(const ff_wire *wire, ff_exchange *e) {
 
 void ff_exchange_start(const ff_wire *wire, ff_exchange *e) {
     assert(e->ranks <= FF_ENGINE_MOST_RANKS && !e->active);
-    e->message = ff_engine_array(2 * e->ranks, sizeof *e->message);
+    if (e->pieces == 0) {
+        e->pieces = 1;
+        e->piece[0] = (ff_piece){0, e->elements, 0, e->elements};
+    }
+    e->message = ff_engine_array(2 * (int64_t)e->ranks * e->pieces, sizeof *e->message);
     e->active = true;
     e->messages = 0;
     e->sent_bytes = 0;

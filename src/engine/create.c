@@ -1,5 +1,5 @@
 /* Making a rank: its chunks and units, the blocks that its list reduces, memory, first weights. */
-#include "engine/rank.h"
+#include "engine/blocks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static void build_units(ff_rank *rank, ff_chunk *chunk, int64_t index) {
     ff_program_chunk(&setup->model, &setup->layout, rank->stage, index, &chunk->content);
     chunk->unit = ff_engine_array(chunk->content.layers + 2, sizeof *chunk->unit);
     if (chunk->content.head)
-        add_unit(rank, chunk, FF_UNIT_HEAD, -1, setup->model.tied_head && setup->layout.pp > 1);
+        add_unit(rank, chunk, FF_UNIT_HEAD, -1, setup->model.tied_head && !ff_tied_here(rank));
     for (int i = chunk->content.layers - 1; i >= 0; i--)
         add_unit(rank, chunk, FF_UNIT_LAYER, chunk->content.first_layer + i, false);
     if (chunk->content.embedding)
@@ -30,42 +30,6 @@ static void build_units(ff_rank *rank, ff_chunk *chunk, int64_t index) {
     chunk->flight = ff_engine_array(setup->layout.microbatches, sizeof *chunk->flight);
     for (int64_t m = 0; m < setup->layout.microbatches; m++)
         chunk->flight[m].slot = ff_engine_array(chunk->units, sizeof *chunk->flight[m].slot);
-}
-
-/* The list says where blocks end: the reductions of the chunk's last backward. */
-static bool build_blocks(ff_rank *rank, ff_chunk *chunk, int index) {
-    int64_t most = chunk->units + 1;
-    int32_t last = (int32_t)rank->setup->layout.microbatches - 1;
-    chunk->block_begin = ff_engine_array(most + 64, sizeof *chunk->block_begin);
-    chunk->shard_begin = ff_engine_array(most + 64, sizeof *chunk->shard_begin);
-    for (int64_t i = 0; i < rank->listing.items; i++) {
-        const ff_item *item = &rank->listing.item[i];
-        if (item->block < 0 || !item->in_action || item->action.chunk != index ||
-            item->action.microbatch != last)
-            continue;
-        if (chunk->blocks >= most + 62)
-            return ff_rank_fail(rank, "more than %lld buckets in a chunk", (long long)most + 62);
-        int block = chunk->blocks++;
-        chunk->block_begin[block + 1] = chunk->block_begin[block] + item->op.elements;
-    }
-    if (chunk->blocks == 0) {
-        chunk->blocks = 1;
-        chunk->block_begin[1] = chunk->elements;
-    }
-    if (chunk->block_begin[chunk->blocks] != chunk->elements)
-        return ff_rank_fail(rank, "chunk %d reduces %lld gradients, it holds %lld", index,
-                            (long long)chunk->block_begin[chunk->blocks],
-                            (long long)chunk->elements);
-    for (int b = 0; b < chunk->blocks; b++) {
-        int64_t length = chunk->block_begin[b + 1] - chunk->block_begin[b];
-        int n = (int)rank->shard_ranks, me = (int)rank->shard_index;
-        chunk->shard_begin[b + 1] =
-            chunk->shard_begin[b] + ff_part_begin(length, me + 1, n) - ff_part_begin(length, me, n);
-    }
-    chunk->shard_elements = chunk->shard_begin[chunk->blocks];
-    if (rank->shards_gradients && !rank->streams && chunk->blocks > 1)
-        return ff_rank_fail(rank, "ZeRO-2 with several buckets a chunk is not run yet");
-    return true;
 }
 
 /* --- memory --- */
@@ -109,24 +73,56 @@ static int64_t largest_block(const ff_rank *rank) {
     int64_t largest = 0;
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
         for (int b = 0; b < rank->chunk[c].blocks; b++) {
-            int64_t length = rank->chunk[c].block_begin[b + 1] - rank->chunk[c].block_begin[b];
+            int64_t length = ff_block_elements(&rank->chunk[c], b);
             if (length > largest)
                 largest = length;
         }
     return largest;
 }
 
-/* Two units are gathered in turn, one unit's gradients leave; ZeRO-2 fills one bucket while the
- * other is on its way; pipeline messages have a buffer a kind and direction. */
+/* ZeRO-2's buckets: two of the largest size hold what backward has made and not yet sent, as long as
+ * no unit is larger than a bucket; where one is, they are as large as it needs. */
+static int64_t room_of_buckets(const ff_rank *rank) {
+    int64_t room = 2 * largest_block(rank);
+    for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
+        const ff_chunk *chunk = &rank->chunk[c];
+        for (int u = 0, b = 0; u < chunk->units; u++) {
+            int64_t begin = chunk->unit[u].offset, end = begin + chunk->unit[u].elements;
+            while (chunk->block_begin[b + 1] <= begin)
+                b++;
+            if (end - chunk->block_begin[b] > room)
+                room = end - chunk->block_begin[b];
+        }
+    }
+    return room;
+}
+
+/* A tied embedding is read twice in a microbatch, and has two gradients. Streamed, it stays gathered
+ * and has a buffer for the head's (fully_shard's root does the same); under ZeRO-2 the head's
+ * gradient waits apart where two buckets do not hold the chunk. */
+static void take_tied_buffers(ff_rank *rank) {
+    const ff_chunk *last = &rank->chunk[0];
+    if (!ff_tied_here(rank) || !rank->shards_gradients)
+        return;
+    int64_t embedding = last->unit[last->units - 1].elements;
+    if (rank->streams)
+        rank->tied_weights = take_zeros(rank, FF_STORE_GATHERED, embedding, "tied embedding");
+    if (rank->streams || rank->bucket_room < last->elements)
+        rank->tied_gradient = take_zeros(rank, FF_STORE_BUCKETS, embedding, "tied gradient");
+}
+
+/* Two units are gathered in turn, one unit's gradients leave; pipeline messages have a buffer a
+ * kind and direction. */
 static void take_buffers(ff_rank *rank) {
-    int64_t unit = largest_unit(rank), block = largest_block(rank);
+    int64_t unit = largest_unit(rank);
     const ff_setup *setup = rank->setup;
     for (int i = 0; i < 2 && rank->streams; i++)
         rank->gather_buffer[i] = take_zeros(rank, FF_STORE_GATHERED, unit, "gathered unit");
-    if (rank->streams)
-        rank->bucket[0] = take_zeros(rank, FF_STORE_BUCKETS, unit, "unit gradients");
-    for (int i = 0; i < 2 && rank->shards_gradients && !rank->streams; i++)
-        rank->bucket[i] = take_zeros(rank, FF_STORE_BUCKETS, block, "bucket");
+    if (rank->shards_gradients) {
+        rank->bucket_room = rank->streams ? unit : room_of_buckets(rank);
+        rank->bucket = take_zeros(rank, FF_STORE_BUCKETS, rank->bucket_room, "bucket");
+    }
+    take_tied_buffers(rank);
     for (int i = 0; i < 4 && setup->layout.pp > 1; i++)
         rank->transfer_buffer[i] = take_zeros(rank, FF_STORE_TRANSFERS,
                                               setup->shard_tokens * setup->model.hidden, "message");
@@ -155,14 +151,24 @@ static void build_rope(ff_rank *rank) {
     rank->rope_sine = ff_engine_array(setup->options.seq * half, sizeof(real));
     for (int64_t p = 0; p < setup->options.seq; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle =
-                (double)p * pow(setup->options.rope_base, -2.0 * (double)i / (double)dim);
+            double angle = (double)p * pow(setup->model.rope_theta, -2.0 * (double)i / (double)dim);
             rank->rope_cosine[p * half + i] = (real)cos(angle);
             rank->rope_sine[p * half + i] = (real)sin(angle);
         }
 }
 
 /* --- first weights --- */
+
+/* ZeRO-3 divides unit by unit: no piece lies in two. */
+static void write_shard(const ff_rank *rank, ff_chunk *chunk, const ff_unit *unit,
+                        const real *unit_weights) {
+    for (int p = 0; p < chunk->pieces; p++) {
+        ff_own_span s = ff_own_span_of(rank, chunk, p);
+        if (s.begin < s.end && s.begin >= unit->offset && s.end <= unit->offset + unit->elements)
+            memcpy(chunk->shard + s.shard, unit_weights + (s.begin - unit->offset),
+                   (size_t)(s.end - s.begin) * sizeof(real));
+    }
+}
 
 static void write_weights(ff_rank *rank, ff_chunk *chunk) {
     const ff_setup *setup = rank->setup;
@@ -176,12 +182,8 @@ static void write_weights(ff_rank *rank, ff_chunk *chunk) {
         if (chunk->weights != NULL)
             memcpy(chunk->weights + unit->offset, unit_weights,
                    (size_t)unit->elements * sizeof(real));
-        if (rank->zero != 3)
-            continue;
-        int n = (int)rank->shard_ranks, me = (int)rank->shard_index;
-        int64_t begin = ff_part_begin(unit->elements, me, n);
-        memcpy(chunk->shard + chunk->shard_begin[u], unit_weights + begin,
-               (size_t)(ff_part_begin(unit->elements, me + 1, n) - begin) * sizeof(real));
+        if (rank->zero == 3)
+            write_shard(rank, chunk, unit, unit_weights);
     }
     ff_store_give(&rank->store, unit_weights);
 }
@@ -203,7 +205,7 @@ static void place_rank(ff_rank *rank) {
     rank->shards_gradients = rank->zero == 2 || rank->streams;
     bool sp = setup->layout.sp == 1 && setup->layout.tp > 1;
     rank->own_parts = setup->options.token_parts / (int)(sp ? setup->layout.tp : 1);
-    bool apart = setup->options.tied_apart && setup->model.tied_head && setup->layout.pp == 1;
+    bool apart = setup->options.tied_apart && ff_tied_here(rank);
     rank->sets = rank->own_parts + apart;
 }
 
@@ -221,7 +223,7 @@ static bool build(ff_rank *rank) {
     if (rank->listing.unknown != NULL)
         return ff_rank_fail(rank, "the engine does not do \"%s\"", rank->listing.unknown);
     for (int64_t c = 0; c < layout->vpp; c++)
-        if (!build_blocks(rank, &rank->chunk[c], (int)c))
+        if (!ff_blocks_build(rank, &rank->chunk[c], (int)c))
             return false;
     for (int64_t c = 0; c < layout->vpp; c++) {
         take_chunk(rank, &rank->chunk[c]);
@@ -253,6 +255,7 @@ ff_rank *ff_rank_create(const ff_setup *setup, int id, ff_transport *transport) 
 
 void ff_rank_begin_step(ff_rank *rank, int64_t step) {
     rank->step = step;
+    rank->evaluates = step < 0;
     rank->rate = rank->setup->options.rate;
     rank->at = 0;
     rank->order = 0;
@@ -273,8 +276,7 @@ static void free_chunk(ff_rank *rank, ff_chunk *chunk) {
     free(chunk->flight);
     free(chunk->unit_weights);
     free(chunk->unit);
-    free(chunk->block_begin);
-    free(chunk->shard_begin);
+    ff_blocks_free(chunk);
 }
 
 void ff_rank_free(ff_rank *rank) {

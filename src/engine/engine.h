@@ -50,12 +50,12 @@ typedef struct ff_engine_options {
     int64_t real_vocab; /* the model's own is padded */
     uint64_t seed;
     double deviation; /* of first weights */
-    double norm_epsilon, rope_base;
     ff_update update;
     double rate, beta1, beta2, epsilon, decay;
     double clip;     /* largest gradient norm; 0: none */
     int token_parts; /* see above; 0: what the layout does */
     bool tied_apart;
+    bool fast;   /* sums are plain chains: faster by the tree's work, other bits in each layout */
     bool poison; /* of freed memory */
     int kernel;  /* of gemm and rows: 0 the best */
     ff_deal *deal;
@@ -78,7 +78,8 @@ typedef struct ff_setup {
     bool microbatch_major;        /* how sequences are dealt */
 } ff_setup;
 
-/* The shape as the engine trains it: vocabulary padded, no dropout. */
+/* The shape as the engine trains it: vocabulary padded, no dropout; of a bare shape, 1e-5 in norms and
+ * 10,000 in rope. */
 void ff_engine_adapt(ff_model *model);
 /* How the engine's kernels are, for program and ledger. */
 ff_kernels ff_engine_kernels(void);

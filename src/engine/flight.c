@@ -91,13 +91,20 @@ void ff_flight_drop_stream(ff_rank *rank) {
     rank->frame.owns_x = false;
 }
 
+/* Streamed weights are gathered anew for each use; a tied embedding stays for the head. */
+static void free_weights(ff_rank *rank, int unit) {
+    ff_chunk *chunk = ff_rank_chunk(rank);
+    bool held = rank->tied_weights != NULL && chunk->unit[unit].kind == FF_UNIT_EMBEDDING;
+    if (rank->streams && !held)
+        chunk->unit_weights[unit] = NULL;
+}
+
 /* After a unit's backward nothing of it is left. */
 static void forget_unit(ff_rank *rank, int unit) {
     real **slots = ff_rank_flight(rank)->slot[unit];
     for (int slot = 0; slot < FF_SLOT_COUNT; slot++)
         drop_slot(rank, slots, (ff_slot)slot);
-    if (rank->streams)
-        ff_rank_chunk(rank)->unit_weights[unit] = NULL;
+    free_weights(rank, unit);
 }
 
 bool ff_flight_leave(ff_rank *rank) {
@@ -113,9 +120,11 @@ bool ff_flight_leave(ff_rank *rank) {
         forget_unit(rank, unit);
         return true;
     }
-    if (rank->streams)
-        ff_rank_chunk(rank)->unit_weights[unit] = NULL;
-    return settle_unit(rank, unit);
+    free_weights(rank, unit);
+    bool settled = settle_unit(rank, unit);
+    if (rank->evaluates)
+        forget_unit(rank, unit);
+    return settled;
 }
 
 static bool whole_recompute(const ff_rank *rank, int unit) {
@@ -130,6 +139,8 @@ void ff_flight_enter(ff_rank *rank, const ff_item *item) {
     ff_frame *f = &rank->frame;
     f->unit = item->unit;
     f->halves = 0;
+    if (!f->forward)
+        ff_step_make_room(rank, ff_rank_unit(rank, item));
     if (!whole_recompute(rank, item->unit))
         return;
     real **slot = ff_rank_slot(rank, item, FF_SLOT_LAYER_INPUT);

@@ -118,9 +118,7 @@ static void write_tile(const job *j, int64_t row, int64_t column) {
     const ff_product *p = j->product;
     int64_t rows = p->m - row < j->kernel->rows ? p->m - row : j->kernel->rows;
     int64_t columns = p->n - column < j->kernel->columns ? p->n - column : j->kernel->columns;
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(p->c + (row + r) * p->c_stride + column, j->tile + r * j->kernel->columns,
-               (size_t)columns * sizeof(real));
+    j->kernel->store(j->tile, rows, columns, p->c + row * p->c_stride + column, p->c_stride);
 }
 
 static void tiles(const job *j, int64_t row, int64_t rows, int64_t column, int64_t columns) {

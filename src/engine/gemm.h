@@ -49,6 +49,7 @@ typedef struct ff_gemm_kernel {
     /* One tile from packed panels; `lengths` of `segments`; `stack` has room for 32 tiles. */
     void (*tile)(const real *a, const real *b, const int64_t *lengths, int segments, real *stack,
                  real *out);
+    void (*store)(const real *tile, int64_t rows, int64_t columns, real *c, int64_t c_stride);
     /* Panels of tile rows of a matrix whose columns are k / of tile columns of one whose rows are
      * the product's columns. */
     void (*pack_a)(ff_matrix matrix, int64_t first, int64_t rows, const ff_k_order *order,

@@ -2,6 +2,7 @@
 #ifdef __x86_64__
 #define KERNEL_NAME ff_gemm_kernel_avx2
 #define KERNEL_TILE tile_avx2
+#define KERNEL_STORE store_avx2
 #define KERNEL_PACK_A pack_a_avx2
 #define KERNEL_PACK_B pack_b_avx2
 #define KERNEL_LABEL "avx2"

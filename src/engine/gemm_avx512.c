@@ -2,6 +2,7 @@
 #ifdef __x86_64__
 #define KERNEL_NAME ff_gemm_kernel_avx512
 #define KERNEL_TILE tile_avx512
+#define KERNEL_STORE store_avx512
 #define KERNEL_PACK_A pack_a_avx512
 #define KERNEL_PACK_B pack_b_avx512
 #define KERNEL_LABEL "avx512"

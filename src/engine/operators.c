@@ -36,9 +36,14 @@ bool ff_has_sp(const ff_rank *rank) {
     return rank->setup->layout.sp == 1 && rank->setup->layout.tp > 1;
 }
 
-/* Eighths of the whole that lie on this rank. */
+ff_leaves ff_leaves_of(const ff_rank *rank, int64_t tokens) {
+    return rank->setup->options.fast ? (ff_leaves){1, tokens}
+                                     : ff_token_leaves(rank->setup->options.seq, tokens);
+}
+
 int64_t ff_own_chunks(const ff_rank *rank) {
-    return rank->setup->layout.tp <= FF_CHUNKS ? FF_CHUNKS / rank->setup->layout.tp : 1;
+    bool tree = rank->setup->layout.tp <= FF_CHUNKS && !rank->setup->options.fast;
+    return tree ? FF_CHUNKS / rank->setup->layout.tp : 1;
 }
 
 /* --- products --- */
@@ -75,7 +80,7 @@ void ff_input_product(ff_rank *rank, const real *dy, const real *w, int64_t n, i
 void ff_weight_product(ff_rank *rank, const real *dy, const real *x, int64_t n, int64_t k,
                        real *dw) {
     ff_k_order order;
-    ff_leaves leaves = ff_token_leaves(rank->setup->options.seq, rank->setup->tokens);
+    ff_leaves leaves = ff_leaves_of(rank, rank->setup->tokens);
     ff_k_segments(&order, rank->setup->tokens, leaves.leaves);
     ff_product p = {.m = n,
                     .n = k,
@@ -98,8 +103,7 @@ void ff_bias_gradient(ff_rank *rank, const real *dy, int64_t width, real *dbias)
     if (dbias == NULL)
         return;
     real *space = ff_take_space(rank, width);
-    rank->rows->sum_rows(dy, width, ff_token_leaves(rank->setup->options.seq, rank->setup->tokens),
-                         dbias, space);
+    rank->rows->sum_rows(dy, width, ff_leaves_of(rank, rank->setup->tokens), dbias, space);
     ff_rank_give(rank, &space);
 }
 
@@ -112,7 +116,7 @@ static ff_norm norm_of(ff_rank *rank, const ff_item *item, ff_role role, int whi
     if (weight != NULL)
         weight += which * h * (model->norm_bias ? 2 : 1);
     return (ff_norm){weight, model->norm_bias && weight != NULL ? weight + h : NULL, h,
-                     (real)rank->setup->options.norm_epsilon};
+                     (real)rank->setup->model.norm_epsilon};
 }
 
 /* The input becomes the flight's, unless it was kept already. */
@@ -146,7 +150,7 @@ bool ff_norm_backward(ff_rank *rank, const ff_item *item, ff_role role, int whic
         f->dx = ff_rank_take(rank, rank->setup->shard_tokens * h, "stream gradient");
         memset(f->dx, 0, (size_t)(rank->setup->shard_tokens * h) * sizeof(real));
     }
-    ff_leaves leaves = ff_token_leaves(rank->setup->options.seq, tokens);
+    ff_leaves leaves = ff_leaves_of(rank, tokens);
     real *space = ff_take_space(rank, h);
     for (int part = 0; part < rank->own_parts; part++) {
         int64_t at = part * tokens * h;

@@ -14,7 +14,9 @@ ff_widths ff_widths_of(const ff_rank *rank, const ff_item *item);
 bool ff_has_sp(const ff_rank *rank);
 /* Elements of the stream for all tokens of a microbatch. */
 int64_t ff_all_elements(const ff_rank *rank);
-/* Eighths of the whole that lie on this rank. */
+/* Leaves of the sum over some of a microbatch's tokens: one when order is of no matter. */
+ff_leaves ff_leaves_of(const ff_rank *rank, int64_t tokens);
+/* Eighths of the whole that lie on this rank; 1 when order is of no matter. */
 int64_t ff_own_chunks(const ff_rank *rank);
 /* Room for sums of leaves. */
 real *ff_take_space(ff_rank *rank, int64_t width);

@@ -27,8 +27,7 @@ static bool residual_backward(ff_rank *rank, const ff_item *item) {
         return true;
     real *space = ff_take_space(rank, h);
     for (int part = 0; part < rank->own_parts; part++)
-        rank->rows->sum_rows(f->dx + part * tokens * h, h,
-                             ff_token_leaves(rank->setup->options.seq, tokens),
+        rank->rows->sum_rows(f->dx + part * tokens * h, h, ff_leaves_of(rank, tokens),
                              ff_rank_gradient(rank, item->unit, role, part), space);
     ff_rank_give(rank, &space);
     return true;

@@ -78,8 +78,8 @@ static bool embedded(ff_rank *rank, const ff_item *item) {
     return true;
 }
 
-static bool tied_here(const ff_rank *rank) {
-    return rank->setup->model.tied_head && rank->setup->layout.pp == 1;
+bool ff_tied_here(const ff_rank *rank) {
+    return rank->setup->model.tied_head && !ff_program_copies_embedding(&rank->setup->layout);
 }
 
 /* Positions are summed over this rank's tokens, as norms are. */
@@ -96,7 +96,7 @@ static void scatter_positions(ff_rank *rank, const ff_item *item) {
         real *d = ff_rank_gradient(rank, item->unit, FF_ROLE_POSITIONS, p);
         ff_scatter scatter = {.dy = rank->frame.dx + p * tokens * ff_hidden(rank),
                               .target = rank->targets + p * tokens,
-                              .leaves = ff_token_leaves(seq, tokens),
+                              .leaves = ff_leaves_of(rank, tokens),
                               .width = ff_hidden(rank),
                               .count = part->rows};
         memset(d, 0, (size_t)part->elements * sizeof(real));
@@ -111,12 +111,14 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
     if (!ff_rank_needs(rank, item, dy, "stream's gradient"))
         return false;
     real *d = ff_rank_gradient(rank, item->unit, FF_ROLE_EMBEDDING, 0);
-    if (!tied_here(rank) || rank->setup->options.tied_apart)
+    if (rank->tied_gradient != NULL)
+        memcpy(d, rank->tied_gradient + part->offset, (size_t)part->elements * sizeof(real));
+    else if (!ff_tied_here(rank) || rank->setup->options.tied_apart)
         memset(d, 0, (size_t)part->elements * sizeof(real));
     ff_rank_deal(rank);
     ff_scatter words = {.dy = dy,
                         .target = rank->tokens,
-                        .leaves = ff_token_leaves(rank->setup->options.seq, rank->setup->tokens),
+                        .leaves = ff_leaves_of(rank, rank->setup->tokens),
                         .width = ff_hidden(rank),
                         .first = part->first_row,
                         .count = part->rows};
@@ -132,7 +134,7 @@ static bool scatter(ff_rank *rank, const ff_item *item) {
 static ff_item head_matrix(ff_rank *rank, const ff_item *item, ff_role *role) {
     ff_item of = *item;
     *role = FF_ROLE_OUTPUT;
-    if (tied_here(rank)) {
+    if (ff_tied_here(rank)) {
         *role = FF_ROLE_EMBEDDING;
         of.unit = ff_rank_chunk(rank)->units - 1;
     }
@@ -175,13 +177,12 @@ static void take_exponents(ff_rank *rank, const ff_item *item) {
     ff_frame *f = &rank->frame;
     const ff_part *part = head_part(rank, item);
     real *logits = *ff_rank_slot(rank, item, FF_SLOT_SOFTMAX);
-    int64_t chunks = FF_CHUNKS / rank->setup->layout.tp;
     for (int64_t t = 0; t < rank->setup->tokens; t++) {
         int64_t column = rank->targets[t] - part->first_row;
         f->target[t] = column >= 0 && column < part->rows ? logits[t * part->rows + column] : 0;
     }
     rank->rows->row_exponents(logits, rank->setup->tokens, part->rows, real_columns(rank, part),
-                              chunks > 0 ? chunks : 1, f->top, f->sum);
+                              ff_own_chunks(rank), f->top, f->sum);
 }
 
 static void take_losses(ff_rank *rank, const ff_item *item) {
@@ -191,8 +192,8 @@ static void take_losses(ff_rank *rank, const ff_item *item) {
     rank->rows->divide_rows(e, tokens, head_part(rank, item)->rows, f->sum);
     for (int64_t t = 0; t < tokens; t++)
         f->top[t] = f->top[t] + (real)log(f->sum[t]) - f->target[t];
-    rank->rows->sum_rows(f->top, 1, ff_token_leaves(rank->setup->options.seq, tokens),
-                         &rank->losses[f->action.microbatch], space);
+    rank->rows->sum_rows(f->top, 1, ff_leaves_of(rank, tokens), &rank->losses[f->action.microbatch],
+                         space);
     ff_rank_give(rank, &f->top);
     ff_rank_give(rank, &f->sum);
     ff_rank_give(rank, &f->target);
@@ -274,9 +275,11 @@ static bool head_input(ff_rank *rank, const ff_item *item) {
 static bool head_weight(ff_rank *rank, const ff_item *item) {
     ff_role role;
     ff_item of = head_matrix(rank, item, &role);
-    int set = tied_here(rank) && rank->setup->options.tied_apart ? rank->own_parts : 0;
-    return ff_column_weight(rank, item, FF_SLOT_NORM1_OUT, head_part(rank, item)->rows,
-                            ff_rank_gradient(rank, of.unit, role, set), NULL);
+    const ff_part *part = head_part(rank, item);
+    int set = ff_tied_here(rank) && rank->setup->options.tied_apart ? rank->own_parts : 0;
+    real *dw = rank->tied_gradient != NULL ? rank->tied_gradient + part->offset
+                                           : ff_rank_gradient(rank, of.unit, role, set);
+    return ff_column_weight(rank, item, FF_SLOT_NORM1_OUT, part->rows, dw, NULL);
 }
 
 const ff_operator_row ff_end_rows[] = {

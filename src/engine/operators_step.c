@@ -11,47 +11,42 @@
  *   ZeRO-2     all               a bucket a microbatch          to the shard, which accumulates
  *   ZeRO-3     shard             a unit a microbatch            to the shard, which accumulates
  *   resident 3 shard and all     accumulate in full             to the shard, once */
+#include "engine/blocks.h"
 #include "engine/operators.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct span {
-    int64_t begin, end, shard; /* in the chunk's weights; where the span lies in the shard */
-} span;
-
-static span shard_of(const ff_rank *rank, const ff_chunk *chunk, int block) {
-    int64_t begin = chunk->block_begin[block], length = chunk->block_begin[block + 1] - begin;
-    int n = (int)rank->shard_ranks, me = (int)rank->shard_index;
-    return (span){begin + ff_part_begin(length, me, n), begin + ff_part_begin(length, me + 1, n),
-                  chunk->shard_begin[block]};
-}
-
-static real *shard_gradient(const ff_rank *rank, ff_chunk *chunk, const span *s) {
+static real *shard_gradient(const ff_rank *rank, ff_chunk *chunk, const ff_own_span *s) {
     return rank->zero <= 1 ? chunk->full[0].work + s->begin : chunk->sharded.work + s->shard;
 }
 
-static real *shard_weights(const ff_rank *rank, ff_chunk *chunk, const span *s) {
+static real *shard_weights(const ff_rank *rank, ff_chunk *chunk, const ff_own_span *s) {
     return rank->zero == 3 ? chunk->shard + s->shard : chunk->weights + s->begin;
 }
 
 /* --- gathers --- */
 
+static real *gathers_into(ff_rank *rank, const ff_chunk *chunk, int unit) {
+    if (chunk->weights != NULL)
+        return chunk->weights + chunk->unit[unit].offset;
+    if (rank->tied_weights != NULL && chunk->unit[unit].kind == FF_UNIT_EMBEDDING)
+        return rank->tied_weights;
+    return rank->gather_buffer[rank->next_gather ^= 1];
+}
+
 static bool gather_weights(ff_rank *rank, const ff_item *item, ff_exchange *e) {
     ff_chunk *chunk = &rank->chunk[item->action.chunk];
     if (!item->in_action) {
+        ff_block_travels(rank, chunk, item->block, e);
         e->whole = (char *)(chunk->weights + chunk->block_begin[item->block]);
-        e->elements = chunk->block_begin[item->block + 1] - chunk->block_begin[item->block];
         if (!rank->updated)
             ff_step_update(rank);
         return true;
     }
-    const ff_unit *unit = &chunk->unit[item->unit];
-    real *to = chunk->weights == NULL ? rank->gather_buffer[rank->next_gather ^= 1]
-                                      : chunk->weights + unit->offset;
-    e->whole = (char *)to;
-    e->part = (char *)(chunk->shard + chunk->shard_begin[item->unit]);
-    e->elements = unit->elements;
+    int64_t shard = ff_block_travels(rank, chunk, item->unit, e); /* units are ZeRO-3's blocks */
+    e->whole = (char *)gathers_into(rank, chunk, item->unit);
+    e->part = (char *)(chunk->shard + shard);
     return true;
 }
 
@@ -67,18 +62,29 @@ static bool weights_gathered(ff_rank *rank, const ff_item *item) {
 static bool reduce_gradients(ff_rank *rank, const ff_item *item, ff_exchange *e) {
     ff_chunk *chunk = &rank->chunk[item->action.chunk];
     int64_t begin = chunk->block_begin[item->block], end = chunk->block_begin[item->block + 1];
-    e->elements = end - begin;
+    int64_t shard = ff_block_travels(rank, chunk, item->block, e);
     if (rank->streams) {
-        e->whole = (char *)rank->bucket[0];
+        e->whole = (char *)rank->bucket;
     } else if (rank->shards_gradients) {
-        e->whole = (char *)(rank->bucket[rank->next_bucket] + begin);
+        e->whole = (char *)(rank->bucket + (begin - rank->bucket_begin));
     } else {
         ff_accumulate(rank->rows, &chunk->full[0], item->action.microbatch, true, begin, end);
         e->whole = (char *)(chunk->full[0].work + begin);
     }
+    rank->unsent = end;
     if (rank->zero >= 2)
-        e->part = (char *)(chunk->sharded.work + chunk->shard_begin[item->block]);
+        e->part = (char *)(chunk->sharded.work + shard);
     return true;
+}
+
+/* Under ZeRO-2 a unit's gradients need room behind what has not left yet. */
+void ff_step_make_room(ff_rank *rank, const ff_unit *unit) {
+    if (!rank->shards_gradients || rank->streams ||
+        unit->offset + unit->elements - rank->bucket_begin <= rank->bucket_room)
+        return;
+    memmove(rank->bucket, rank->bucket + (rank->unsent - rank->bucket_begin),
+            (size_t)(unit->offset - rank->unsent) * sizeof(real));
+    rank->bucket_begin = rank->unsent;
 }
 
 /* Gradients of a microbatch join the sum, where no reduction has done it. */
@@ -90,7 +96,6 @@ bool ff_step_close_backward(ff_rank *rank, const ff_action *action) {
         ff_accumulate(rank->rows, &chunk->sharded, index, last, 0, chunk->shard_elements);
         if (!last)
             ff_accumulate_keep(&rank->store, &chunk->sharded, index);
-        rank->next_bucket = rank->streams ? 0 : rank->next_bucket ^ 1;
         return true;
     }
     for (int set = 0; set < rank->sets; set++) {
@@ -143,33 +148,33 @@ bool ff_step_end(ff_rank *rank) {
 }
 
 /* Runs `use` on what this rank holds summed up of a part. */
-typedef void use_shard(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const span *s,
+typedef void use_shard(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const ff_own_span *s,
                        int64_t at);
 
 static void visit_shard(ff_rank *rank, ff_chunk *chunk, const ff_part *part, int64_t at,
                         use_shard *use) {
-    for (int block = 0; block < chunk->blocks; block++) {
-        span s = shard_of(rank, chunk, block);
+    for (int piece = 0; piece < chunk->pieces; piece++) {
+        ff_own_span s = ff_own_span_of(rank, chunk, piece);
         int64_t begin = s.begin > at ? s.begin : at;
         int64_t end = s.end < at + part->elements ? s.end : at + part->elements;
         if (begin >= end)
             continue;
-        span inside = {begin, end, s.shard + begin - s.begin};
+        ff_own_span inside = {begin, end, s.shard + begin - s.begin};
         use(rank, chunk, part, &inside, begin - at);
     }
 }
 
 /* Replicated parts lie one after another in the exchange's buffer; what other ranks have summed up
  * travels too, as zeros, and is not looked at (as Megatron-LM sends whole gradient buffers). */
-static void pack_replicated(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const span *s,
-                            int64_t at) {
+static void pack_replicated(ff_rank *rank, ff_chunk *chunk, const ff_part *part,
+                            const ff_own_span *s, int64_t at) {
     (void)part;
     memcpy(rank->side_buffer + rank->side_at + at, shard_gradient(rank, chunk, s),
            (size_t)(s->end - s->begin) * sizeof(real));
 }
 
-static void unpack_replicated(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const span *s,
-                              int64_t at) {
+static void unpack_replicated(ff_rank *rank, ff_chunk *chunk, const ff_part *part,
+                              const ff_own_span *s, int64_t at) {
     (void)part;
     memcpy(shard_gradient(rank, chunk, s), rank->side_buffer + rank->side_at + at,
            (size_t)(s->end - s->begin) * sizeof(real));
@@ -219,24 +224,45 @@ static bool replicated_shared(ff_rank *rank, const ff_item *item) {
 }
 
 /* First stage's embedding and last stage's copy. */
-static bool share_copies(ff_rank *rank, const ff_item *item, ff_exchange *e) {
+static bool visit_copy(ff_rank *rank, use_shard *use, int64_t *elements) {
+    ff_role role = rank->stage == 0 ? FF_ROLE_EMBEDDING : FF_ROLE_OUTPUT;
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++) {
         ff_chunk *chunk = &rank->chunk[c];
         for (int u = 0; u < chunk->units; u++) {
-            const ff_part *part = ff_unit_part(&chunk->unit[u], rank->stage == 0 ? FF_ROLE_EMBEDDING
-                                                                                 : FF_ROLE_OUTPUT);
+            const ff_part *part = ff_unit_part(&chunk->unit[u], role);
             if (part == NULL)
                 continue;
-            e->whole = (char *)(chunk->full[0].work + chunk->unit[u].offset + part->offset);
-            e->elements = part->elements;
+            *elements = part->elements;
+            if (use != NULL)
+                visit_shard(rank, chunk, part, chunk->unit[u].offset + part->offset, use);
             return true;
         }
     }
-    return ff_rank_needs(rank, item, NULL, "embedding");
+    return false;
+}
+
+/* Both ranks have summed up the same part of it (blocks.h). */
+static bool share_copies(ff_rank *rank, const ff_item *item, ff_exchange *e) {
+    if (!visit_copy(rank, NULL, &e->elements))
+        return ff_rank_needs(rank, item, NULL, "embedding");
+    rank->side_at = 0;
+    rank->side_buffer =
+        ff_store_take(&rank->store, FF_STORE_COMMUNICATION, e->elements, "embedding's gradient");
+    memset(rank->side_buffer, 0, (size_t)e->elements * sizeof(real));
+    e->whole = (char *)rank->side_buffer;
+    return visit_copy(rank, pack_replicated, &e->elements);
+}
+
+static bool copies_shared(ff_rank *rank, const ff_item *item) {
+    (void)item;
+    int64_t elements;
+    visit_copy(rank, unpack_replicated, &elements);
+    ff_rank_give(rank, &rank->side_buffer);
+    return true;
 }
 
 /* Every gradient counts once: a copy not at all, a replica where its first rank is. */
-static void add_norm(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const span *s,
+static void add_norm(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const ff_own_span *s,
                      int64_t at) {
     (void)at;
     bool replica = part->tensor.shard == FF_SHARD_REPLICATED && rank->tp_index > 0;
@@ -282,7 +308,7 @@ static ff_adamw rule_of(const ff_rank *rank) {
                       .scale = (real)scale};
 }
 
-static void update_shard(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const span *s,
+static void update_shard(ff_rank *rank, ff_chunk *chunk, const ff_part *part, const ff_own_span *s,
                          int64_t at) {
     (void)at;
     ff_adamw rule = rule_of(rank);
@@ -315,7 +341,7 @@ const ff_operator_row ff_step_rows[] = {
     FF_EXCHANGE("activation transfer", NULL, NULL),
     FF_EXCHANGE("gradient transfer", NULL, NULL),
     FF_EXCHANGE("replicated gradients", share_replicated, replicated_shared),
-    FF_EXCHANGE("embedding copies", share_copies, NULL),
+    FF_EXCHANGE("embedding copies", share_copies, copies_shared),
     FF_EXCHANGE("gradient norm", share_norm, NULL),
     {0},
 };

@@ -119,10 +119,3 @@ void ff_accumulate_keep(ff_store *store, ff_accumulator *sum, int64_t index) {
     sum->level[level] = sum->work;
     sum->work = free_buffer;
 }
-
-int ff_accumulate_buffers(int64_t microbatches) {
-    int buffers = 1;
-    while ((microbatches - 1) >> (buffers - 1) > 0)
-        buffers++;
-    return buffers;
-}

@@ -47,7 +47,5 @@ void ff_accumulate(const ff_rows *rows, ff_accumulator *sum, int64_t index, bool
                    int64_t begin, int64_t end);
 /* After that, and not for the last: work goes to its level, and another buffer becomes work. */
 void ff_accumulate_keep(ff_store *store, ff_accumulator *sum, int64_t index);
-/* Buffers that accumulation over `microbatches` needs, the working one included. */
-int ff_accumulate_buffers(int64_t microbatches);
 
 #endif

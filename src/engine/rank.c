@@ -77,9 +77,9 @@ real *ff_rank_gradient(ff_rank *rank, int unit, ff_role role, int set) {
     if (part == NULL)
         return NULL;
     if (rank->streams)
-        return rank->bucket[0] + part->offset;
+        return rank->bucket + part->offset;
     if (rank->shards_gradients)
-        return rank->bucket[rank->next_bucket] + chunk->unit[unit].offset + part->offset;
+        return rank->bucket + (chunk->unit[unit].offset + part->offset - rank->bucket_begin);
     return chunk->full[set].work + chunk->unit[unit].offset + part->offset;
 }
 
@@ -202,6 +202,7 @@ static bool open_action(ff_rank *rank, const ff_item *item) {
     case FF_ACTION_BACKWARD:
         f->dx = flight->arrived_gradient;
         flight->arrived_gradient = NULL;
+        rank->bucket_begin = rank->unsent = 0;
         return true;
     case FF_ACTION_RECV_ACTIVATION:
     case FF_ACTION_RECV_GRADIENT:
@@ -338,6 +339,14 @@ static bool finish_exchange(ff_rank *rank) {
     return item->row->finish == NULL || item->row->finish(rank, item);
 }
 
+/* What an evaluation leaves out. */
+static bool is_left_out(const ff_rank *rank, const ff_item *item) {
+    bool forward = item->in_action && (item->action.kind == FF_ACTION_FORWARD ||
+                                       item->action.kind == FF_ACTION_SEND_ACTIVATION ||
+                                       item->action.kind == FF_ACTION_RECV_ACTIVATION);
+    return rank->evaluates && !forward;
+}
+
 /* Between the last action and what follows at the step's end: all reductions are over. */
 static ff_progress end_actions(ff_rank *rank) {
     if (rank->frame.open && !close_action(rank))
@@ -345,7 +354,7 @@ static ff_progress end_actions(ff_rank *rank) {
     if (rank->backgrounds > 0)
         return FF_WAITS;
     rank->ended = true;
-    return ff_step_end(rank) ? FF_MOVED : FF_FAULT;
+    return rank->evaluates || ff_step_end(rank) ? FF_MOVED : FF_FAULT;
 }
 
 ff_progress ff_rank_advance(ff_rank *rank) {
@@ -364,11 +373,15 @@ ff_progress ff_rank_advance(ff_rank *rank) {
         return progress == FF_WAITS && moved ? FF_MOVED : progress;
     }
     if (over) {
-        if (!rank->updated)
+        if (!rank->updated && !rank->evaluates)
             ff_step_update(rank);
         return FF_DONE;
     }
     const ff_item *item = &rank->listing.item[rank->at];
+    if (is_left_out(rank, item)) {
+        rank->at++;
+        return FF_MOVED;
+    }
     if (is_send(item) && rank->transfer_busy[send_buffer(item)])
         return moved ? FF_MOVED : FF_WAITS;
     rank->at++;

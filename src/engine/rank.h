@@ -42,10 +42,12 @@ typedef struct ff_flight {
 enum { FF_MOST_SETS = FF_CHUNKS + 1 };
 typedef struct ff_chunk {
     ff_chunk_content content;
-    int units, blocks;
+    int units, blocks, pieces; /* see blocks.h */
     ff_unit *unit;
     int64_t *block_begin; /* [blocks + 1] in the chunk's weights */
-    int64_t *shard_begin; /* [blocks + 1] in the shard */
+    int *first_piece;     /* [blocks + 1] */
+    ff_piece *piece;      /* [pieces] in the chunk's weights */
+    int64_t *shard_begin; /* [pieces + 1] in the shard */
     int64_t elements, shard_elements;
     real *weights;             /* all; NULL under streamed ZeRO-3 */
     real *shard;               /* ZeRO-3 */
@@ -103,8 +105,13 @@ typedef struct ff_rank {
     int zero;        /* as it acts: 0 where nothing is replicated */
     bool streams, resident, shards_gradients;
     int sets, own_parts; /* of gradients; of them, parts of this rank's tokens */
-    real *gather_buffer[2], *bucket[2];
-    int next_gather, next_bucket;
+    real *gather_buffer[2];
+    int next_gather;
+    real *bucket;        /* gradients before they leave: of a unit, or ZeRO-2's buckets */
+    int64_t bucket_room; /* of ZeRO-2's; from which element of the chunk on they are there, */
+    int64_t bucket_begin, unsent; /* and from which on they have not left yet */
+    real *tied_weights;           /* held gathered from lookup to head (streamed, one stage) */
+    real *tied_gradient; /* the head's, until the lookup's joins it, where no buffer holds both */
     real *transfer_buffer[4]; /* activation and gradient, received and sent */
     bool transfer_busy[4];
     real *rope_cosine, *rope_sine;
@@ -112,6 +119,7 @@ typedef struct ff_rank {
     int32_t *tokens, *targets;            /* of the microbatch in hand */
     /* The step. */
     int64_t step, at;
+    bool evaluates;
     uint64_t order; /* of what was done (listing.h) */
     ff_frame frame;
     ff_exchange exchange;
@@ -133,6 +141,8 @@ typedef struct ff_rank {
 /* NULL never; a rank that cannot run has a fault. */
 ff_rank *ff_rank_create(const ff_setup *setup, int id, ff_transport *transport);
 void ff_rank_free(ff_rank *rank);
+/* A step below 0 is an evaluation: of the list only the forwards and their transfers are done, nothing
+ * is kept, and weights stay as they are. */
 void ff_rank_begin_step(ff_rank *rank, int64_t step);
 ff_progress ff_rank_advance(ff_rank *rank);
 /* What it does or waits for, for people. */
@@ -165,11 +175,14 @@ void ff_flight_enter(ff_rank *rank, const ff_item *item);
 bool ff_flight_leave(ff_rank *rank);
 void ff_flight_drop_stream(ff_rank *rank);
 
+/* Whether one stage holds a tied embedding for both of its uses. */
+bool ff_tied_here(const ff_rank *rank);
 /* operators_ends.c: tokens and targets of the frame's microbatch, folded. */
 void ff_rank_deal(ff_rank *rank);
 
 /* operators_step.c */
 bool ff_step_end(ff_rank *rank); /* the microbatches are over: gradients are summed up */
+void ff_step_make_room(ff_rank *rank, const ff_unit *unit); /* for a unit's gradients */
 bool ff_step_close_backward(ff_rank *rank, const ff_action *action);
 void ff_step_update(ff_rank *rank);
 

@@ -11,8 +11,6 @@
 ff_engine_options ff_engine_defaults(void) {
     return (ff_engine_options){.seed = 1,
                                .deviation = 0.02,
-                               .norm_epsilon = 1e-5,
-                               .rope_base = 10000,
                                .update = FF_UPDATE_ADAMW,
                                .rate = 1e-3,
                                .beta1 = 0.9,
@@ -30,6 +28,10 @@ ff_kernels ff_engine_kernels(void) {
 void ff_engine_adapt(ff_model *model) {
     model->vocab = ff_round_up(model->vocab, 128 * FF_CHUNKS);
     model->dropout = false;
+    if (model->norm_epsilon == 0)
+        model->norm_epsilon = 1e-5;
+    if (model->rope_theta == 0)
+        model->rope_theta = 10000;
 }
 
 /* --- what is refused --- */
@@ -86,6 +88,9 @@ static int refuse_models(const ff_model *m, refusal *r) {
              m->embedding_width != m->hidden,
          FF0701, "its ends are neither GPT-2's nor Llama's", "a final norm, no norm below"},
         {odd_rope(m), FF0701, "its head dimension is odd", "rope turns pairs"},
+        {m->rope_altered && m->position_rows == 0, FF0701,
+         "its rotary positions are scaled, or turn a part of the head",
+         "no rope_scaling, the whole head"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         r[i] = all[i];
@@ -93,26 +98,24 @@ static int refuse_models(const ff_model *m, refusal *r) {
 }
 
 static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, refusal *r) {
-    bool tied_stages = m->tied_head && l->pp > 1 && l->zero > 0 && l->dp > 1;
-    bool tied_stream = m->tied_head && l->pp == 1 && l->zero == 3 && l->dp > 1 &&
-                       l->zero3_weights == FF_ZERO3_STREAM;
     int64_t replicas = l->dp * l->cp;
     const refusal all[] = {
         {l->cp > 1 || l->ep > 1 || l->etp > 1, FF0702, "cp and ep are not run yet", "cp=1,ep=1"},
         {l->schedule > FF_SCHEDULE_INTERLEAVED, FF0702, "its schedule is not run yet",
          "gpipe, 1f1b or interleaved"},
         {l->recipe != FF_RECIPE_FP32, FF0702, "the engine computes in fp32", "recipe=fp32"},
+        {l->accumulate == FF_ACCUMULATE_CHAIN && l->microbatches > 1, FF0702,
+         "the engine accumulates gradients as a tree", "accumulate=tree"},
         {l->tp > FF_CHUNKS, FF0702, "tp is above 8, the eighths that sums are cut into", "tp=8"},
         {splits_kv_heads(m, l->tp), FF0702, "tp does not divide the KV heads",
          "a KV head is not replicated here"},
         {l->sp == 1 && (l->mbs * seq) % l->tp != 0, FF0702,
          "tp does not divide a microbatch's tokens", "sp=0, or another mbs"},
+        {ff_mul(l->mbs, FF_CHUNKS) > FF_MOST_RUNS, FF0702,
+         "a microbatch has more than 128 sequences, the parts that a sum over tokens has room for",
+         "mbs=128"},
         {l->zero_group > 0 && l->zero_group < replicas, FF0702,
          "sharding over a part of the replicas is not run yet", "leave zero_group out"},
-        {tied_stages, FF0702, "a tied embedding on two stages is not summed in shards yet",
-         "zero=0"},
-        {tied_stream, FF0702, "streamed weights do not hold a tied embedding for the head",
-         "zero3_weights=resident"},
         {m->position_rows > 0 && seq > m->position_rows, FF0702,
          "sequences are longer than the position table", "a smaller --seq"},
         {ff_layout_world(l) > FF_ENGINE_MOST_RANKS, FF0702, "it has too many ranks", "at most 128"},
@@ -214,7 +217,9 @@ static bool power_of_two(int64_t n) {
 bool ff_engine_exact(const ff_setup *setup, const char **why) {
     const ff_layout *l = &setup->layout;
     *why = "";
-    if (!power_of_two(l->tp) || !power_of_two(l->dp) || !power_of_two(l->microbatches))
+    if (setup->options.fast)
+        *why = "--fast adds up in chains, which layouts cut differently";
+    else if (!power_of_two(l->tp) || !power_of_two(l->dp) || !power_of_two(l->microbatches))
         *why = "tp, dp and microbatches are not all powers of two";
     else if (setup->options.token_parts > 1 && setup->tokens % (FF_CHUNKS * l->mbs) != 0)
         *why = "8 does not divide the sequence";

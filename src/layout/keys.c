@@ -187,6 +187,10 @@ const ff_layout_key ff_layout_keys[] = {
      COUNT,
      .show = FF_SHOW_GIVEN,
      SIZE(microbatches, FF_LAYOUT_LARGEST_COUNT, "the fewest that reach the batch", NULL)},
+    {.help.name = "accumulate",
+     .help.values = "chain (one buffer of gradients), tree (the same sum however the batch is cut)",
+     WORD(accumulate, ff_accumulation_words, "chain; tree where the step is executed",
+          is_first_word)},
     {.help.name = "recompute",
      .help.values = "none, full, full:N (of every stage), full:8/6*3 (by stage), selective, "
                     "selective:core+mlp+norm+moe+activation",

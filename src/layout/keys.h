@@ -59,7 +59,7 @@ ff_place ff_layout_place(const char *text, const char *key);
 const ff_word *ff_word_find(const ff_word *words, const char *name);
 const char *ff_word_of(const ff_word *words, int value); /* "?" when there is none */
 extern const ff_word ff_cp_kind_words[], ff_recipe_words[], ff_schedule_words[], ff_zero_words[],
-    ff_zero3_words[], ff_switch_words[], ff_grid_words[];
+    ff_zero3_words[], ff_switch_words[], ff_grid_words[], ff_accumulation_words[];
 extern const ff_word ff_module_words[];
 
 /* Values that have a grammar of their own (values.c). */

@@ -290,6 +290,14 @@ int64_t ff_layout_batch_sequences(const ff_layout *layout) {
     return ff_mul3(layout->mbs, layout->microbatches, layout->dp);
 }
 
+int ff_layout_gradient_buffers(const ff_layout *layout) {
+    int buffers = 1;
+    while (layout->accumulate == FF_ACCUMULATE_TREE &&
+           (layout->microbatches - 1) >> (buffers - 1) > 0)
+        buffers++;
+    return buffers;
+}
+
 int ff_layout_active_dimensions(const ff_layout *layout) {
     return (layout->dp > 1) + (layout->tp > 1) + (layout->pp > 1) + (layout->cp > 1) +
            (layout->ep > 1);

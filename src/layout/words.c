@@ -14,6 +14,9 @@ const ff_word ff_zero3_words[] = {
 const ff_word ff_grid_words[] = {
     {"folded", FF_GRID_FOLDED}, {"product", FF_GRID_PRODUCT}, {NULL, 0}};
 
+const ff_word ff_accumulation_words[] = {
+    {"chain", FF_ACCUMULATE_CHAIN}, {"tree", FF_ACCUMULATE_TREE}, {NULL, 0}};
+
 const ff_word ff_cp_kind_words[] = {
     {"ring", FF_CP_RING},       {"ring-plain", FF_CP_RING_PLAIN}, {"allgather", FF_CP_ALLGATHER},
     {"ulysses", FF_CP_ULYSSES}, {"hybrid", FF_CP_HYBRID},         {NULL, 0},

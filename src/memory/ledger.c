@@ -116,6 +116,9 @@ void ff_ledger_chunk(const ff_model *model, const ff_layout *layout, const ff_me
     if (content->embedding) {
         add_params(&chunk->params, blocks->first_params, 1);
         note_unit(layout, chunk, blocks->first_params);
+        bool twice = ff_needs_embedding_copy(model) && !ff_program_copies_embedding(layout);
+        chunk->tied_unit =
+            twice && ff_dense_shard_ranks(layout) > 1 ? blocks->first_params.dense : 0;
         chunk->kept_bytes = ff_add(chunk->kept_bytes, blocks->embedding.kept_bytes);
         chunk->waiting_bytes = ff_add(chunk->waiting_bytes, blocks->embedding.waiting_bytes);
     }
@@ -154,16 +157,30 @@ static int64_t largest_bucket(const ff_layout *layout, const ff_chunk_memory *co
     return largest;
 }
 
+/* An embedding that one stage uses twice: streamed, it stays gathered from one use to the other, and
+ * has two gradients (fully_shard's root). Under ZeRO-2 the first gradient waits apart where two
+ * buckets do not hold the chunk. */
+static int64_t tied_params(const ff_layout *layout, const ff_chunk_memory *const *chunks,
+                           bool streams) {
+    const ff_chunk_memory *first = chunks[0];
+    int64_t buckets = ff_bucket_count(first->params.dense, layout->dp * layout->cp);
+    return streams || buckets > 2 ? first->tied_unit : 0;
+}
+
 /* ZeRO-3 holds the unit that runs and the one being prefetched, and the gradient of one on its way
  * out; ZeRO-2 the bucket being filled and the one on its way. ZeRO-0 and 1 reduce in place. */
 static void fix_buffers(const ff_layout *layout, const ff_chunk_memory *const *chunks,
                         int64_t largest_unit, ff_ledger_fixed *fixed) {
     const ff_recipe_bytes *recipe = ff_recipe_describe(layout->recipe);
     if (layout->zero == 3 && layout->zero3_weights == FF_ZERO3_STREAM) {
-        fixed->gathered_bytes = ff_mul3(2, largest_unit, recipe->gathered_weight);
-        fixed->bucket_bytes = ff_mul(largest_unit, recipe->gathered_gradient);
+        int64_t tied = tied_params(layout, chunks, true);
+        fixed->gathered_bytes =
+            ff_mul(ff_add(ff_mul(2, largest_unit), tied), recipe->gathered_weight);
+        fixed->bucket_bytes = ff_mul(ff_add(largest_unit, tied), recipe->gathered_gradient);
     } else if (layout->zero == 2) {
-        fixed->bucket_bytes = ff_mul3(2, largest_bucket(layout, chunks), recipe->gradient_wire);
+        int64_t tied = tied_params(layout, chunks, false);
+        fixed->bucket_bytes =
+            ff_mul(ff_add(ff_mul(2, largest_bucket(layout, chunks)), tied), recipe->gradient_wire);
     }
 }
 

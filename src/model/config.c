@@ -146,6 +146,37 @@ static ff_activation read_activation(const ff_reading *r) {
     return r->family->activation;
 }
 
+/* What only running the model needs. Where they are left out, most config classes take 1e-5 for
+ * LayerNorm, 1e-6 for RMSNorm, and 10,000. Rotary positions have a map of their own in newer files. */
+static void set_numerics(ff_reading *r) {
+    static const char *const epsilons[] = {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
+                                           "norm_epsilon", "norm_eps"};
+    static const char *const parts[] = {"partial_rotary_factor", "rotary_pct"};
+    const ff_field *rope = ff_field_find(r->body, "rope_parameters");
+    const ff_field *scaling = ff_field_find(r->body, "rope_scaling");
+    const ff_field *maps[] = {r->body, rope, scaling};
+    ff_model *m = r->model;
+    m->norm_epsilon = m->norm_bias ? 1e-5 : 1e-6;
+    m->rope_theta = 10000;
+    m->rope_altered = is_present(r, "rotary_dim");
+    for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++)
+        if (is_present(r, epsilons[i]) &&
+            ff_field_get_real(r->body, epsilons[i], 0, 1, r->findings, &m->norm_epsilon))
+            break;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        double part = 1;
+        const char *type = "default";
+        if (maps[i] == NULL || maps[i]->kind != FF_FIELD_MAP)
+            continue;
+        ff_field_get_real(maps[i], "rope_theta", 1, 1e15, r->findings, &m->rope_theta);
+        for (size_t j = 0; j < sizeof parts / sizeof *parts; j++)
+            ff_field_get_real(maps[i], parts[j], 0, 1, r->findings, &part);
+        if (maps[i] != r->body && !ff_field_get_text(maps[i], "rope_type", NULL, &type))
+            ff_field_get_text(maps[i], "type", NULL, &type);
+        m->rope_altered = m->rope_altered || part < 1 || strcmp(type, "default") != 0;
+    }
+}
+
 static void set_facts(ff_reading *r) {
     const ff_family *f = r->family;
     ff_model *m = r->model;
@@ -154,6 +185,7 @@ static void set_facts(ff_reading *r) {
     m->activation = read_activation(r);
     m->norm_bias = f->layer_norm;
     m->norm_unweighted = f->norm_unweighted;
+    set_numerics(r);
     m->embedding_norm = f->embedding_norm;
     m->final_norm = true;
     m->head_bias = ff_reading_flag(r, f->head_bias);

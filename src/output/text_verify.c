@@ -58,6 +58,11 @@ static void print_equal(ff_text *out, const ff_fact *root, const ff_look *look) 
     item(out, "order", look,
          ff_fact_boolean(root, "order_equal") ? "every rank did what its list says, in its order"
                                               : "NOT as the program says");
+    if (ff_fact_find(root, "processes_equal") != NULL)
+        item(out, "processes", look,
+             ff_fact_boolean(root, "processes_equal")
+                 ? "over shared memory the same, in bits, bytes and order"
+                 : "NOT as when one process plays all ranks");
 }
 
 /* --- traffic --- */

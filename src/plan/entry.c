@@ -49,6 +49,8 @@ void ff_layout_facts(const ff_layout *l, ff_facts *facts) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         ff_facts_add_integer(facts, sizes[i].name, sizes[i].value);
     ff_facts_add_text(facts, "cp_kind", "%s", ff_cp_kind_name(l->cp_kind));
+    ff_facts_add_text(facts, "accumulate", "%s",
+                      l->accumulate == FF_ACCUMULATE_TREE ? "tree" : "chain");
     ff_facts_add_text(facts, "recompute", "%s", ff_recompute_print(l, recompute, sizeof recompute));
     ff_facts_add_text(facts, "schedule", "%s", ff_schedule_name((ff_schedule_kind)l->schedule));
     ff_facts_add_text(facts, "recipe", "%s", ff_recipe_name(l->recipe));

@@ -1,28 +1,24 @@
 /* See compare.h. */
 #include "verify/compare.h"
 
+#include "engine/blocks.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const real *shard_of(const ff_rank *rank, const ff_chunk *chunk, int block, ff_compared what,
-                            int64_t begin) {
+static const real *shard_of(const ff_rank *rank, const ff_chunk *chunk, ff_compared what,
+                            const ff_own_span *s) {
     if (what == FF_COMPARE_WEIGHTS)
-        return rank->zero == 3 ? chunk->shard + chunk->shard_begin[block] : chunk->weights + begin;
-    return rank->zero <= 1 ? chunk->full[0].work + begin
-                           : chunk->sharded.work + chunk->shard_begin[block];
+        return rank->zero == 3 ? chunk->shard + s->shard : chunk->weights + s->begin;
+    return rank->zero <= 1 ? chunk->full[0].work + s->begin : chunk->sharded.work + s->shard;
 }
 
 static void copy_shards(const ff_rank *rank, const ff_chunk *chunk, ff_compared what, real *to) {
-    int n = (int)rank->shard_ranks, me = (int)rank->shard_index;
-    for (int block = 0; block < chunk->blocks; block++) {
-        int64_t begin = chunk->block_begin[block];
-        int64_t length = chunk->block_begin[block + 1] - begin;
-        int64_t from = begin + ff_part_begin(length, me, n);
-        int64_t end = begin + ff_part_begin(length, me + 1, n);
-        memcpy(to + from, shard_of(rank, chunk, block, what, from),
-               (size_t)(end - from) * sizeof *to);
+    for (int piece = 0; piece < chunk->pieces; piece++) {
+        ff_own_span s = ff_own_span_of(rank, chunk, piece);
+        memcpy(to + s.begin, shard_of(rank, chunk, what, &s),
+               (size_t)(s.end - s.begin) * sizeof *to);
     }
 }
 

@@ -82,16 +82,6 @@ static int64_t engine_bytes(int64_t fp32_bytes) {
     return fp32_bytes / 4 * (int64_t)sizeof(real);
 }
 
-/* Accumulation as a tree holds partial sums beside the gradients (engine/order.h). */
-static int64_t planned_gradients(const ff_rank *rank, const ff_stage_memory *memory) {
-    int64_t elements = 0;
-    int buffers = ff_accumulate_buffers(rank->setup->layout.microbatches);
-    for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
-        elements +=
-            rank->shards_gradients ? rank->chunk[c].shard_elements : rank->chunk[c].elements;
-    return engine_bytes(memory->gradients_bytes) + (buffers - 1) * elements * (int64_t)sizeof(real);
-}
-
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned) {
     const ff_setup *setup = loop->setup;
     ff_program_options how = {
@@ -106,7 +96,7 @@ void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory 
     *planned =
         (ff_planned_memory){.bytes = {
                                 [FF_STORE_WEIGHTS] = engine_bytes(m.weights_bytes),
-                                [FF_STORE_GRADIENTS] = planned_gradients(rank, &m),
+                                [FF_STORE_GRADIENTS] = engine_bytes(m.gradients_bytes),
                                 [FF_STORE_OPTIMIZER] = adam ? engine_bytes(m.optimizer_bytes) : 0,
                                 [FF_STORE_KEPT] = engine_bytes(m.kept_bytes),
                                 [FF_STORE_LOSS] = engine_bytes(m.loss_bytes),
@@ -125,11 +115,9 @@ bool ff_store_kind_compared(ff_store_kind kind) {
 int64_t ff_memory_slack(const ff_rank *rank) {
     int64_t uneven = 0;
     for (int64_t c = 0; c < rank->setup->layout.vpp; c++)
-        for (int b = 0; b < rank->chunk[c].blocks; b++) {
-            int64_t length = rank->chunk[c].block_begin[b + 1] - rank->chunk[c].block_begin[b];
-            uneven += length % rank->shard_ranks != 0;
-        }
-    int64_t buffers = ff_accumulate_buffers(rank->setup->layout.microbatches) + 2;
+        for (int p = 0; p < rank->chunk[c].pieces; p++)
+            uneven += rank->chunk[c].piece[p].cut_elements % rank->shard_ranks != 0;
+    int64_t buffers = ff_layout_gradient_buffers(&rank->setup->layout) + 2;
     return uneven * buffers * (int64_t)sizeof(real);
 }
 

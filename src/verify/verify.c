@@ -12,8 +12,7 @@
 
 /* --- words to learn from, where the caller has none --- */
 
-static void deal_words(void *context, int64_t step, int64_t sequence, int64_t seq,
-                       int32_t *tokens) {
+void ff_deal_words(void *context, int64_t step, int64_t sequence, int64_t seq, int32_t *tokens) {
     uint64_t vocab = (uint64_t) * (const int64_t *)context;
     uint64_t stream = ff_mix((uint64_t)step) + (uint64_t)sequence;
     for (int64_t i = 0; i <= seq; i++)
@@ -52,6 +51,20 @@ static void note_loss(likeness *l, double ours, double theirs) {
         l->largest = difference;
 }
 
+static int64_t longest_sum(const ff_setup *setup) {
+    int64_t longest = setup->tokens > setup->model.hidden ? setup->tokens : setup->model.hidden;
+    for (int k = 0; k < setup->model.kinds; k++)
+        if (setup->model.kind[k].mlp.width > longest)
+            longest = setup->model.kind[k].mlp.width;
+    return longest;
+}
+
+/* A tree's depth is within the 64; a chain of n rounds n times, each way as often: 2 sqrt(n). */
+static double bound_of(const ff_setup *setup) {
+    double k = setup->options.fast ? fmax(64, 2 * sqrt((double)longest_sum(setup))) : 64;
+    return sizeof(real) == 8 ? 1e-11 : k * pow(1.03, setup->model.layers + 1) * 0x1p-24;
+}
+
 static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostics *findings,
                        twins *t) {
     *t = (twins){.loss.bits = true, .gradients.bits = true, .weights.bits = true};
@@ -61,7 +74,7 @@ static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostic
     if (update == FF_UPDATE_SGD)
         options.rate = 0.1;
     if (options.deal == NULL) {
-        options.deal = deal_words;
+        options.deal = ff_deal_words;
         options.deal_context = (void *)(uintptr_t)&job->options.real_vocab;
     }
     ff_status status = ff_setup_create(job->model, job->layout, &options, findings, &t->setup);
@@ -71,11 +84,12 @@ static ff_status start(const ff_verify_job *job, ff_update update, ff_diagnostic
     options.token_parts = t->setup->options.token_parts;
     options.tied_apart = job->layout->pp > 1;
     options.alter = NULL;
+    options.fast = false;
     status = ff_setup_create(job->model, &one, &options, findings, &t->single_setup);
     if (status != FF_OK)
         return status;
     t->exact = ff_engine_exact(t->setup, &t->why);
-    t->bound = sizeof(real) == 8 ? 1e-11 : 64 * pow(1.03, job->model->layers + 1) * 0x1p-24;
+    t->bound = bound_of(t->setup);
     t->loop = ff_loop_create(t->setup, job->shuffle);
     t->single = ff_loop_create(t->single_setup, 0);
     return FF_OK;
@@ -260,6 +274,7 @@ static void open_facts(const ff_verify_job *job, const twins *t, ff_facts *facts
     ff_facts_add_integer(facts, "batch_tokens", t->setup->batch_tokens);
     ff_facts_add_integer(facts, "steps", job->steps);
     ff_facts_add_text(facts, "number", sizeof(real) == 4 ? "fp32" : "fp64");
+    ff_facts_add_text(facts, "transport", "%s", job->as_processes ? "local" : "loopback");
     ff_facts_add_text(facts, "kernel", "%s", t->loop->rank[0]->gemm.kernel->name);
     ff_facts_add_boolean(facts, "exact_order", t->exact);
     ff_facts_add_text(facts, "exact_order_why", "%s", t->why);
@@ -306,6 +321,9 @@ ff_status ff_verify(const ff_verify_job *job, ff_diagnostics *findings, ff_facts
     bool order_equal = judge_order(adam.loop, findings);
     ff_facts_add_boolean(facts, "order_equal", order_equal);
     good &= order_equal;
+    if (job->as_processes)
+        ff_facts_add_boolean(facts, "processes_equal", job->processes_equal);
+    good &= !job->as_processes || job->processes_equal;
     ff_facts_add_text(facts, "verdict", good ? "equal" : "differs");
     stop(&adam);
     stop(&sgd);

@@ -20,6 +20,7 @@ ROLES = {name: i for i, name in enumerate(
     "attention.o attention.o.bias mlp.gate mlp.up mlp.up.bias mlp.down mlp.down.bias embedding "
     "positions final_norm head".split())}
 SEED, DEVIATION, SEQ, BATCH, VOCAB, HIDDEN, LAYERS, HEADS = 1, 0.2, 16, 2, 40, 16, 2, 4
+RMS_EPSILON, ROPE_THETA = 1e-3, 500.0 # of the Llama: not what is taken when they are left out
 
 
 def mix(x):
@@ -85,12 +86,12 @@ class Model:
 
     def norm(self, x, w):
         if self.llama:
-            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w
+            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + RMS_EPSILON) * w
         return torch.nn.functional.layer_norm(x, (HIDDEN,), w[:HIDDEN], w[HIDDEN:], 1e-5)
 
     def rope(self, x):
         half = x.shape[-1] // 2
-        angle = torch.arange(SEQ).double()[:, None] * 10000.0 ** (-torch.arange(half).double() / half)
+        angle = torch.arange(SEQ).double()[:, None] * ROPE_THETA ** (-torch.arange(half).double() / half)
         a, b, c, s = x[..., :half], x[..., half:], angle.cos(), angle.sin()
         return torch.cat([a * c - b * s, b * c + a * s], -1)
 
