@@ -126,10 +126,9 @@ static void test_real_models(void **state) {
             assert_int_equal(split.recomputed[stage], 0);
         }
         print_message("%-16s pp %2d: slowest stage %.2f%% of the balanced split's; first %d, last "
-                      "%d%s\n",
+                      "%d\n",
                       cases[i].model, (int)r.layout.pp, 100 * split.slowest_s / balanced,
-                      split.layers[0], split.layers[r.layout.pp - 1],
-                      split.simple ? ", the others alike" : "");
+                      split.layers[0], split.layers[r.layout.pp - 1]);
         assert_true(split.slowest_s <= balanced * (1 + 1e-12));
         assert_true(split.layers[r.layout.pp - 1] <= split.layers[1]);
         ff_layout layout = ff_split_layout(&r.layout, &split);
@@ -170,11 +169,36 @@ static void test_memory_limit(void **state) {
     setting_free(s);
 }
 
+static void assert_described(const char *text, int layers, const char *words) {
+    ff_layout layout;
+    char described[256];
+    assert_int_equal(ff_layout_parse(text, NULL, &layout), FF_OK);
+    assert_int_equal(ff_layout_derive(&layout, &(ff_layout_context){.layers = layers}, NULL),
+                     FF_OK);
+    ff_split_describe(&layout, described, sizeof described);
+    assert_string_equal(described, words);
+}
+
+/* First and last counts where they suffice. */
+static void test_description(void **state) {
+    (void)state;
+    assert_described("pp=8,layers=8*7/5", 61, "8 layers a stage, 5 on the last");
+    assert_described("pp=4,layers=7/8*2/7", 30, "8 layers a stage, 7 on the first, 7 on the last");
+    assert_described("pp=4", 32, "8 layers a stage");
+    assert_described("pp=2,layers=9/7", 16, "9 layers a stage, 7 on the last");
+    assert_described("pp=4,layers=7/9/8*2", 32, "7/9/8*2 by stage");
+    assert_described("pp=4,recompute=full:4/2*2/0", 32,
+                     "8 layers a stage; of these recomputed 2 a stage, 4 on the first, 0 on the "
+                     "last");
+    assert_described("pp=2,vpp=2,m=2,layers=5/4*2/3", 16, "9 layers a stage, 7 on the last");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_real_models),
         cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

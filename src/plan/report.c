@@ -146,6 +146,18 @@ static void speed_step(const view *v, const ff_reaches *reaches, ff_facts *facts
     ff_facts_close(facts);
 }
 
+/* Only where stages were cut anew; the head's weight is the usual reason. */
+static void cut_step(const view *v, ff_facts *facts) {
+    char text[256];
+    ff_split_describe(&v->layout, text, sizeof text);
+    open_step(facts, "cut");
+    ff_facts_add_text(facts, "text",
+                      "%s: the last also holds the head, early ones hold more "
+                      "microbatches",
+                      text);
+    ff_facts_close(facts);
+}
+
 static void steps_facts(const ff_plan_set *set, const view *first, ff_facts *facts) {
     ff_reaches reaches;
     ff_evaluate_reaches(set->evaluator, &first->layout, &reaches);
@@ -153,6 +165,8 @@ static void steps_facts(const ff_plan_set *set, const view *first, ff_facts *fac
     fit_step(first, facts);
     batch_step(&set->job, first, facts);
     speed_step(first, &reaches, facts);
+    if (set->best[0].split != NULL)
+        cut_step(first, facts);
     ff_facts_close(facts);
 }
 

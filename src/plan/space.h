@@ -22,7 +22,7 @@ typedef enum ff_dimension {
     FF_DIM_CP,
     FF_DIM_EP,
     FF_DIM_ETP,
-    FF_DIM_ORDER, /* index into the orders, see ff_space_order */
+    FF_DIM_ORDER, /* index into the orders, see ff_dimension_order */
     FF_DIM_MBS,
     FF_DIM_CP_KIND, /* ff_cp_choice */
     FF_DIM_SP,

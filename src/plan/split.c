@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "layout/keys.h"
 #include <float.h>
 #include <string.h>
@@ -156,15 +157,6 @@ static void read_back(const table *t, ff_split *split) {
     split->all_s = at(t, t->stages - 1, t->layers)->all_s;
 }
 
-static void simplify(int64_t stages, ff_split *split) {
-    split->simple = true;
-    split->first = split->layers[0];
-    split->last = split->layers[stages - 1];
-    split->middle = stages > 2 ? split->layers[1] : 0;
-    for (int64_t stage = 2; stage < stages - 1; stage++)
-        split->simple &= split->layers[stage] == split->middle;
-}
-
 bool ff_split_best(const ff_split_inputs *inputs, ff_split *split) {
     const ff_layout *layout = inputs->layout;
     table t = {.in = inputs, .stages = layout->pp, .layers = inputs->cost->model->layers};
@@ -175,10 +167,8 @@ bool ff_split_best(const ff_split_inputs *inputs, ff_split *split) {
     t.best = FF_ARENA_ARRAY(arena, t.stages * (t.layers + 1), state);
     fill(&t);
     bool possible = at(&t, t.stages - 1, t.layers)->slowest_s < DBL_MAX;
-    if (possible) {
+    if (possible)
         read_back(&t, split);
-        simplify(t.stages, split);
-    }
     ff_arena_free(arena);
     return possible;
 }
@@ -226,4 +216,51 @@ void ff_split_put(const ff_stage_split *split, ff_layout *layout) {
     layout->recompute_layers = split->recompute_layers;
     layout->recompute_stages = split->recompute_stages;
     layout->given = split->given;
+}
+
+/* ---- in words ---- */
+
+static void append_list(ff_text *out, const int64_t *count, int64_t stages) {
+    for (int64_t s = 0, run = 1; s < stages; s += run) {
+        for (run = 1; s + run < stages && count[s + run] == count[s];)
+            run++;
+        ff_text_printf(out, s == 0 ? "%lld" : "/%lld", (long long)count[s]);
+        if (run > 1)
+            ff_text_printf(out, "*%lld", (long long)run);
+    }
+    ff_text_append(out, " by stage");
+}
+
+static void append_counts(ff_text *out, const int64_t *count, int64_t stages, const char *unit) {
+    int64_t usual = count[stages > 2 ? 1 : 0];
+    bool simple = true;
+    for (int64_t s = 1; s < stages - 1; s++)
+        simple &= count[s] == usual;
+    if (!simple) {
+        append_list(out, count, stages);
+        return;
+    }
+    ff_text_printf(out, "%lld%s a stage", (long long)usual, unit);
+    if (count[0] != usual)
+        ff_text_printf(out, ", %lld on the first", (long long)count[0]);
+    if (count[stages - 1] != usual)
+        ff_text_printf(out, ", %lld on the last", (long long)count[stages - 1]);
+}
+
+void ff_split_describe(const ff_layout *layout, char *text, size_t bytes) {
+    int64_t layers[FF_LAYOUT_MAX_CHUNKS] = {0}, recomputed[FF_LAYOUT_MAX_CHUNKS];
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    ff_text out = {0};
+    for (int32_t s = 0; s < shape.stages; s++) {
+        for (int32_t chunk = 0; chunk < shape.chunks; chunk++)
+            layers[s] += layout->layers_of_chunk[ff_schedule_position(&shape, s, chunk)];
+        recomputed[s] = layout->recompute_of_stage[s];
+    }
+    append_counts(&out, layers, layout->pp, " layers");
+    if (layout->recompute_stages > 0) {
+        ff_text_append(&out, "; of these recomputed ");
+        append_counts(&out, recomputed, layout->pp, "");
+    }
+    ff_copy_text(text, bytes, ff_text_bytes(&out));
+    ff_text_free(&out);
 }

@@ -23,9 +23,6 @@ typedef struct ff_split {
     int16_t recomputed[FF_LAYOUT_MAX_CHUNKS]; /* of these, the first ones */
     double slowest_s; /* forward and backward of a microbatch on the slowest stage */
     double all_s;     /* of all stages together */
-    /* The stages between the first and the last are alike. */
-    bool simple;
-    int first, middle, last; /* layers, when simple */
 } ff_split;
 
 /* False when the schedule has several chunks a stage, or no cut fits. */
@@ -45,5 +42,9 @@ typedef struct ff_stage_split {
 } ff_stage_split;
 void ff_split_take(const ff_layout *layout, ff_stage_split *split);
 void ff_split_put(const ff_stage_split *split, ff_layout *layout);
+
+/* Layers of each stage in words; as counts of the first, the last and the others where that
+ * suffices: "8 layers a stage, 5 on the last; of these recomputed 2, 0 on the last". */
+void ff_split_describe(const ff_layout *layout, char *text, size_t bytes);
 
 #endif
