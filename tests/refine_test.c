@@ -70,7 +70,7 @@ static void what_is_ranked_is_what_is_printed(void **state) {
         ff_job *job = job_of(i, 1048576);
         answer a = ask(job, (ff_plan_options){.top = 64});
         double before = 0;
-        for (int64_t k = 0; a.set != NULL && k < a.set->refined.count; k++) {
+        for (int64_t k = 0; a.set != NULL && k < a.set->shown && k < 64; k++) {
             const ff_candidate *c = &a.set->best[k];
             ff_verdict verdict;
             int64_t peak_bytes;

@@ -149,20 +149,26 @@ static void print_simulated(ff_text *out, const ff_fact *root, const ff_look *lo
     int64_t layouts = ff_fact_integer(root, "search.simulated.layouts");
     int64_t first_was = ff_fact_integer(root, "search.simulated.first_was");
     int64_t changed = ff_fact_integer(root, "search.simulated.stages_changed");
+    int64_t lifted = ff_fact_integer(root, "search.simulated.lifted");
     ff_text_printf(&text, "the best %lld, action by action", (long long)layouts);
     if (ff_fact_boolean(root, "search.simulated.capped"))
         ff_text_printf(&text, " (by formula, more come within %s)",
                        ff_format_percent(ff_fact_real(root, "search.simulated.bound_ratio"), bound,
                                          sizeof bound));
+    if (lifted > 0)
+        ff_text_printf(&text, ", and %lld from further down with a cut of their own",
+                       (long long)lifted);
     if (!ff_fact_boolean(root, "search.simulated.order_changed"))
         ff_text_append(&text, ": the order stays");
+    else if (first_was > layouts)
+        ff_text_append(&text, ": 1 is one of these");
     else if (first_was == 1)
         ff_text_append(&text, ": the order changed, not the first");
     else
         ff_text_printf(&text, ": the order changed, 1 was %lld by formula", (long long)first_was);
-    if (changed > 0)
-        ff_text_printf(&text, "; %lld gain%s by uneven stages", (long long)changed,
-                       changed == 1 ? "s" : "");
+    if (changed > lifted)
+        ff_text_printf(&text, "; %lld gain%s by uneven stages", (long long)(changed - lifted),
+                       changed - lifted == 1 ? "s" : "");
     line(out, "ran", &text, look);
 }
 

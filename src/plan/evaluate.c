@@ -189,13 +189,28 @@ void ff_evaluate_exactly(ff_evaluator *e, const ff_layout *layout, ff_estimate *
     set_rates(e, layout, estimate);
 }
 
+static double own_s(const ff_chunk_level *level, int64_t stage) {
+    const ff_stage_time *time = &level->parts[level->map->class_of[stage]].time;
+    return time->forward_s + time->backward_s;
+}
+
+double ff_evaluate_evened_s(ff_evaluator *e, const ff_layout *layout, const ff_estimate *estimate) {
+    const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
+    double slowest_s = 0, all_s = 0;
+    for (int64_t stage = 0; stage < layout->pp; stage++) {
+        double s = own_s(level, stage);
+        slowest_s = s > slowest_s ? s : slowest_s;
+        all_s += s;
+    }
+    double gain_s = (double)layout->microbatches * (slowest_s - all_s / (double)layout->pp);
+    return estimate->s_per_token - gain_s / (double)estimate->counted_tokens;
+}
+
 const double *ff_evaluate_stages_s(ff_evaluator *e, const ff_layout *layout, ff_arena *arena) {
     const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
     double *stage_s = FF_ARENA_ARRAY(arena, layout->pp, double);
-    for (int64_t stage = 0; stage < layout->pp; stage++) {
-        const ff_stage_time *time = &level->parts[level->map->class_of[stage]].time;
-        stage_s[stage] = time->forward_s + time->backward_s;
-    }
+    for (int64_t stage = 0; stage < layout->pp; stage++)
+        stage_s[stage] = own_s(level, stage);
     return stage_s;
 }
 

@@ -55,6 +55,9 @@ typedef enum ff_count_answer {
 ff_count_answer ff_evaluate_fewest_recomputed(ff_evaluator *evaluator, ff_layout *layout,
                                               int64_t limit_bytes);
 
+/* The same a token, if its stages could be cut so that all take the mean: no cut takes less. */
+double ff_evaluate_evened_s(ff_evaluator *evaluator, const ff_layout *layout,
+                            const ff_estimate *estimate);
 /* Of the layout evaluated last, once timed: forward and backward of a microbatch, [pp], in the
  * arena; and what cutting it into other stages needs. */
 const double *ff_evaluate_stages_s(ff_evaluator *evaluator, const ff_layout *layout,

@@ -206,7 +206,7 @@ static void close_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_open_record(facts, "close");
     ff_facts_add_real(facts, "error_ratio", ratio);
     ff_facts_add_integer(facts, "layouts", within);
-    ff_facts_add_boolean(facts, "at_least", within == set->kept && set->kept == set->room);
+    ff_facts_add_boolean(facts, "at_least", within == set->kept && set->kept >= set->room);
     if (rival > 0) {
         ff_facts_add_integer(facts, "rival_rank", rival + 1);
         layout_text(set, &set->best[rival], "rival", facts);
@@ -292,7 +292,8 @@ static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_open_list(facts, "baselines");
     baseline_facts(set, "decision tree", tree, facts);
     baseline_facts(set, name, gold, facts);
-    baseline_facts(set, "ZeRO-3 alone", "tp=1,pp=1,cp=1,zero=3,zero_group=0", facts);
+    baseline_facts(set, "ZeRO-3 alone", "tp=1,pp=1,cp=1,zero=3,zero_group=0,zero3_weights=stream",
+                   facts);
     ff_facts_close(facts);
 }
 

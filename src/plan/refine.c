@@ -5,7 +5,6 @@
 #include "plan/split.h"
 #include <string.h>
 
-static const double WORTHWHILE = 0.99; /* of the time, for stages that are not alike */
 enum { MOST_MOVES = 4 };
 
 /* A candidate in work: the layout, and the best that was made of it. */
@@ -26,7 +25,7 @@ static bool adopt(work *w, const ff_layout *layout) {
     if (estimate.peak_bytes > w->limit_bytes)
         return false;
     ff_evaluate_exactly(w->set->evaluator, layout, &estimate);
-    if (estimate.s_per_token >= WORTHWHILE * c->s_per_token)
+    if (estimate.s_per_token >= FF_WORTHWHILE * c->s_per_token)
         return false;
     c->formula_ratio = estimate.formula_ratio;
     c->s_per_token = estimate.s_per_token;
@@ -181,19 +180,55 @@ static bool is_capped(const ff_plan_set *set, int64_t count) {
     return count < set->kept && set->best[count].s_per_token <= limit;
 }
 
+static int64_t place_of(const ff_plan_set *set, int64_t order) {
+    int64_t at = 0;
+    while (at < set->kept && set->best[at].order != order)
+        at++;
+    return at;
+}
+
+/* Moves a candidate, which may be none of the kept, to the end of those that were run. */
+static void promote(ff_plan_set *set, const ff_candidate *c, int64_t count) {
+    int64_t at = place_of(set, c->order);
+    set->kept += at == set->kept;
+    memmove(&set->best[count + 1], &set->best[count], (size_t)(at - count) * sizeof *set->best);
+    set->best[count] = *c;
+}
+
+/* Those that are not among the best by formula, but may be once their stages are even. Only what
+ * then comes before the last of the best counts, so that bounds cannot have skipped it. */
+static int64_t lift_uneven(ff_plan_set *set, int64_t count, double limit_s) {
+    for (int64_t i = 0; i < set->unevens; i++) {
+        ff_candidate c = set->uneven[i];
+        int64_t at = place_of(set, c.order);
+        if (c.evened_s >= limit_s || at < count)
+            continue;
+        c.formula_rank = (int32_t)ff_min(at, set->kept) + 1;
+        refine(set, &c);
+        if (c.split == NULL || c.s_per_token >= limit_s)
+            continue;
+        promote(set, &c, count++);
+    }
+    return count;
+}
+
 void ff_refine(ff_plan_set *set) {
     if (set->kept == 0 || set->options.objective != FF_OBJECTIVE_TOKENS)
         return;
     int64_t count = ff_min(set->kept, ff_refined_most(&set->options));
-    set->refined = (ff_refined){.count = count};
+    double limit_s = set->best[count - 1].s_per_token;
     for (int64_t i = 0; i < count; i++) {
         set->best[i].formula_rank = (int32_t)i + 1;
         refine(set, &set->best[i]);
-        set->refined.splits += set->best[i].split != NULL;
     }
+    int64_t most = count;
+    count = lift_uneven(set, count, limit_s);
     sort_by_time(set->best, count);
     refine_roomy(set, count);
-    for (int64_t i = 1; i < count; i++)
-        set->refined.moved += set->best[i].formula_rank < set->best[i - 1].formula_rank;
-    set->refined.capped = is_capped(set, count);
+    set->refined =
+        (ff_refined){.count = count, .lifted = count - most, .capped = is_capped(set, count)};
+    for (int64_t i = 0; i < count; i++) {
+        set->refined.splits += set->best[i].split != NULL;
+        set->refined.moved += i > 0 && set->best[i].formula_rank < set->best[i - 1].formula_rank;
+    }
 }

@@ -1,7 +1,7 @@
 /* The best of a search, looked at again with what is too dear for every layout.
  *
- *     by formula     1 2 3 4 5 6 7 ... 64 | 65 ...
- *                        |
+ *     by formula     1 2 3 4 5 6 7 ... 64 | 65 ...     and 64 whose stages are uneven
+ *                        |                               (by what they would take if even)
  *     each one           its pipeline run at schedule level      -> its exact time
  *                        layers and recomputation by stage       -> a faster one of the same sizes
  *                        |
@@ -20,6 +20,7 @@
 
 enum { FF_MOST_REFINED = 64, FF_FEW_REFINED = 8 };
 #define FF_REFINE_BOUND 0.02
+#define FF_WORTHWHILE 0.99 /* of the time, for stages that are not alike */
 
 /* How many are looked at again: fewer where a search only stands beside another. */
 int ff_refined_most(const ff_plan_options *options);

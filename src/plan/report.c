@@ -358,7 +358,8 @@ static void nothing_fits_facts(const ff_plan_set *set, ff_facts *facts) {
 static void refined_facts(const ff_plan_set *set, ff_facts *facts) {
     const ff_refined *r = &set->refined;
     ff_facts_open_record(facts, "simulated");
-    ff_facts_add_integer(facts, "layouts", r->count);
+    ff_facts_add_integer(facts, "layouts", r->count - r->lifted);
+    ff_facts_add_integer(facts, "lifted", r->lifted);
     ff_facts_add_real(facts, "bound_ratio", FF_REFINE_BOUND);
     ff_facts_add_boolean(facts, "capped", r->capped);
     ff_facts_add_integer(facts, "moved", r->moved);

@@ -193,6 +193,22 @@ static bool time_it(ff_plan_set *set, const ff_layout *layout, ff_estimate *esti
     return true;
 }
 
+/* Stages that differ by less are not cut anew (refine.h). */
+static void note_uneven(ff_plan_set *set, const ff_layout *layout, const ff_estimate *estimate,
+                        ff_candidate c) {
+    if (layout->pp == 1 || set->options.by_formula)
+        return;
+    c.evened_s = ff_evaluate_evened_s(set->evaluator, layout, estimate);
+    bool full = set->unevens == FF_MOST_REFINED;
+    if (c.evened_s > FF_WORTHWHILE * c.s_per_token ||
+        (full && c.evened_s >= set->uneven[set->unevens - 1].evened_s))
+        return;
+    int64_t at = set->unevens += !full;
+    for (at--; at > 0 && c.evened_s < set->uneven[at - 1].evened_s; at--)
+        set->uneven[at] = set->uneven[at - 1];
+    set->uneven[at] = c;
+}
+
 static void keep_timed(ff_plan_set *set, const ff_layout *layout, ff_estimate *estimate,
                        ff_candidate *candidate) {
     if (!time_it(set, layout, estimate, candidate)) {
@@ -202,6 +218,7 @@ static void keep_timed(ff_plan_set *set, const ff_layout *layout, ff_estimate *e
     set->counts.estimated++;
     keep(set, candidate);
     note_roomy(set, candidate);
+    note_uneven(set, layout, estimate, *candidate);
 }
 
 /* With the fewest recomputed layers that leave room, when the fewest that fit are tight. */
@@ -321,7 +338,9 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
         options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
     set->room = set->keeps_all ? 1024 : options->top;
     set->room = (int)ff_max(set->room, ff_refined_most(options));
-    set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
+    set->best =
+        FF_ARENA_ARRAY(arena, set->room + FF_MOST_REFINED, ff_candidate); /* see ff_refine */
+    set->uneven = FF_ARENA_ARRAY(arena, FF_MOST_REFINED, ff_candidate);
     return set;
 }
 

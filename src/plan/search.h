@@ -14,6 +14,7 @@ typedef struct ff_candidate {
     ff_verdict verdict;
     int64_t peak_bytes;
     double s_per_token;   /* 0 when not timed */
+    double evened_s;      /* the same if its stages were all alike; 0 when not asked */
     int64_t order;        /* its number in the walk */
     double formula_ratio; /* time by formula over time by run; 0 when it was not run */
     int32_t formula_rank; /* from 1; 0 when it was not run */
@@ -21,7 +22,8 @@ typedef struct ff_candidate {
 
 /* What looking again at the best came to (refine.h). */
 typedef struct ff_refined {
-    int64_t count;
+    int64_t count; /* of these `lifted` came from further down, by a cut of their stages */
+    int64_t lifted;
     bool capped;    /* more lie within the bound, or may: no more were kept */
     int64_t splits; /* of the layouts, those whose stages were changed */
     int64_t moved;  /* places where the order is another one */
@@ -39,8 +41,10 @@ struct ff_plan_set {
     ff_evaluator *evaluator;
     ff_search_counts counts;
     ff_refined refined;
-    ff_candidate *best; /* by rank */
-    int64_t kept, room; /* more than are shown: rivals for the reasons */
+    ff_candidate *best;   /* by rank */
+    int64_t kept, room;   /* more than are shown: rivals for the reasons */
+    ff_candidate *uneven; /* [64], by evened_s: those that a cut of their stages might lift */
+    int64_t unevens;
     int64_t shown;
     bool keeps_all; /* while searching; cut to the top at the end */
     /* Contrasts; valid when their flag is set. */
