@@ -216,6 +216,23 @@ const char *ff_reach_words(const ff_explained *e, const ff_reach *reach, char *t
     return text;
 }
 
+/* What a stack hides although it blocks: constants of its profile. */
+static void hidden_item(const ff_explained *e, const ff_method *method, const ff_layout *layout,
+                        const ff_reaches *reaches, ff_facts *facts) {
+    const ff_profile *profile = e->job->profile;
+    bool sliced = method->exposure == FF_EXPOSED_TP && layout->sp == 1 && reaches->tp.domains == 1;
+    double ratio = sliced                              ? profile->tp_hidden_ratio
+                   : method->exposure == FF_EXPOSED_EP ? profile->ep_hidden_ratio
+                                                       : 0;
+    if (ratio <= 0)
+        return;
+    ff_document_item(facts, "hidden", "of what blocks %s hides %.0f%%, %s (%s)", profile->name,
+                     100 * ratio,
+                     sliced ? "in slices beside the GEMM that waits for it"
+                            : "beside another microbatch's layers",
+                     sliced ? "tp_hidden_ratio" : "ep_hidden_ratio");
+}
+
 void ff_method_items(const ff_explained *e, const ff_method *method, const ff_variant *variant,
                      ff_facts *facts) {
     char sent[FF_VALUE_BYTES], count[FF_VALUE_BYTES], needs[FF_VALUE_BYTES], link[128],
@@ -235,6 +252,7 @@ void ff_method_items(const ff_explained *e, const ff_method *method, const ff_va
     ff_document_item(facts, "timing", "%s; %s of a step exposed (%s)", method->timing,
                      ff_format_seconds(exposed_s, exposed, sizeof exposed),
                      ff_format_percent(exposed_s / time->step_s, share, sizeof share));
+    hidden_item(e, method, &variant->layout, &reaches, facts);
     ff_document_item(facts, "a step", "%s calls, %s sent by a rank, over %s",
                      ff_format_integer(calls, count, sizeof count),
                      ff_format_number("sent", sent_bytes, sent, sizeof sent),
