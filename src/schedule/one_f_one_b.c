@@ -102,15 +102,31 @@ static double window_loops_s(const ff_schedule_shape *shape, int32_t first, doub
     return 2 * round_trip_s + longest_s;
 }
 
+/* No window from a stage on takes longer: every loop and what is left at the pace of the slowest
+ * stage, and no more transfers saved than the widest window's loops save. */
+static double most_loops_s(const ff_schedule_shape *shape, int32_t first, double slowest_s,
+                           double transfer_s) {
+    int64_t left = shape->microbatches - 2 - warmup(shape, first);
+    int64_t loops = left / (shape->stages - first);
+    return left < 0 ? 0
+                    : (double)left * (slowest_s + 2 * transfer_s) - 2 * transfer_s * (double)loops;
+}
+
+/* The longest of those that are longer than `longest_s`, or that. */
 static double longest_loops_s(const ff_schedule_shape *shape, const double *forward_s,
-                              const double *backward_s, double transfer_s) {
-    double round_trip_s = -2 * transfer_s, above_s = 0, longest_s = 0;
-    for (int32_t i = 0; i < shape->stages; i++)
+                              const double *backward_s, double transfer_s, double longest_s) {
+    double round_trip_s = -2 * transfer_s, above_s = 0, slowest_s = 0;
+    for (int32_t i = 0; i < shape->stages; i++) {
         round_trip_s += forward_s[i] + backward_s[i] + 2 * transfer_s;
+        slowest_s = larger(slowest_s, forward_s[i] + backward_s[i]);
+    }
     for (int32_t i = 0; i < shape->stages; i++) {
         double step_s = forward_s[i] + backward_s[i] + 2 * transfer_s;
-        longest_s = larger(longest_s, above_s + window_loops_s(shape, i, round_trip_s, forward_s,
-                                                               backward_s, transfer_s));
+        double most_s = above_s + 2 * round_trip_s + most_loops_s(shape, i, slowest_s, transfer_s);
+        if (most_s > longest_s)
+            longest_s =
+                larger(longest_s, above_s + window_loops_s(shape, i, round_trip_s, forward_s,
+                                                           backward_s, transfer_s));
         round_trip_s -= step_s;
         above_s += step_s;
     }
@@ -118,8 +134,10 @@ static double longest_loops_s(const ff_schedule_shape *shape, const double *forw
 }
 
 static double span_estimate(const ff_schedule_shape *shape, const ff_pipeline_times *times) {
-    return larger(busiest_stage_s(shape, times->forward_s, times->backward_s, times->transfer_s),
-                  longest_loops_s(shape, times->forward_s, times->backward_s, times->transfer_s));
+    double busiest_s =
+        busiest_stage_s(shape, times->forward_s, times->backward_s, times->transfer_s);
+    return longest_loops_s(shape, times->forward_s, times->backward_s, times->transfer_s,
+                           busiest_s);
 }
 
 const ff_generator ff_generator_1f1b = {
