@@ -33,12 +33,17 @@ static covered cover(double communication_s, double cover_s, double slowdown_rat
 }
 
 /* What the next operator waits for; a stack may cut an all-gather or a reduce-scatter of TP and its
- * GEMM into slices that overlap, by stores into the peers' memory: inside a domain only. */
+ * GEMM into slices that overlap, by stores into the peers' memory: inside a domain only. It may also
+ * run one microbatch's exchange of rows beside another's compute. */
 static covered blocked(const ff_cost *cost, const ff_operator *op, const ff_reach *reach,
                        double seconds) {
     bool sliced =
         op->group == FF_AXES(FF_AXIS_TP) && reach->domains == 1 && op->collective != FF_ALL_REDUCE;
-    double hidden = sliced ? seconds * cost->profile->tp_hidden_ratio : 0;
+    bool beside = ff_exposure_of(op->group) == FF_EXPOSED_EP && op->collective == FF_ALL_TO_ALL;
+    double share = sliced   ? cost->profile->tp_hidden_ratio
+                   : beside ? cost->profile->ep_hidden_ratio
+                            : 0;
+    double hidden = seconds * share;
     return (covered){seconds - hidden, hidden * cost->profile->overlap_slowdown_ratio};
 }
 

@@ -36,6 +36,7 @@ static const constant constants[] = {
     OPTIONAL(attention_rate_ratio, 0.2, 1.5, 1),
     OPTIONAL(tp_overlap_ratio, 0, 1, 1),
     OPTIONAL(tp_hidden_ratio, 0, 1, 0),
+    OPTIONAL(ep_hidden_ratio, 0, 1, 0),
     OPTIONAL(link_rate_ratio, 0.1, 1.5, 1),
     OPTIONAL(network_rate_ratio, 0.05, 1.5, 1),
     CONSTANT("step_fixed_ms", step_fixed_s, 1e-3, 0, 10000, "step_fixed_s"),

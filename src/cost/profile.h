@@ -27,7 +27,9 @@ typedef struct ff_profile {
     double overlap_slowdown_ratio; /* compute lost for each second of hidden communication */
     double attention_rate_ratio;   /* of the rate of its generation of kernels */
     double tp_overlap_ratio;       /* share of a GEMM that can hide TP communication in backward */
-    double tp_hidden_ratio;    /* share of blocking TP communication that runs inside its GEMM */
+    double tp_hidden_ratio; /* share of blocking TP communication that runs inside its GEMM */
+    double
+        ep_hidden_ratio; /* share of the experts' exchanges beside another microbatch's compute */
     double link_rate_ratio;    /* of the benchmarked rate inside a domain that it reaches */
     double network_rate_ratio; /* the same between domains */
     double step_fixed_s;       /* optimizer launch, norm, logging, data: once a step */
