@@ -122,6 +122,8 @@ static ff_status run_plan(ff_session *s) {
         .objective =
             o->objective == FF_OBJECTIVE_MEMORY ? FF_OBJECTIVE_MEMORY : FF_OBJECTIVE_TOKENS,
         .no_prune = o->no_prune,
+        .by_formula = o->no_simulate,
+        .pareto = o->pareto,
     };
     status = read_share(s, &options);
     if (status == FF_OK)

@@ -40,6 +40,8 @@ typedef struct ff_options {
     const char *where, *grid;
     double near_ratio;
     bool no_prune;
+    bool no_simulate;
+    bool pareto;
     const char *share;
     int most, least;                     /* -1 = not asked, else the index of the word */
     int objective, ledger, form, colour; /* enums, by their table of words */

@@ -90,7 +90,8 @@ static bool same(ff_layout a, ff_layout b) {
            a.microbatches == b.microbatches && a.recompute == b.recompute &&
            a.recompute_modules == b.recompute_modules && a.recompute_layers == b.recompute_layers &&
            a.recipe == b.recipe && a.schedule == b.schedule && a.grid == b.grid &&
-           a.chunks == b.chunks &&
+           a.chunks == b.chunks && a.recompute_stages == b.recompute_stages &&
+           memcmp(a.recompute_of_stage, b.recompute_of_stage, sizeof a.recompute_of_stage) == 0 &&
            memcmp(a.dense_order, b.dense_order, sizeof a.dense_order) == 0 &&
            memcmp(a.expert_order, b.expert_order, sizeof a.expert_order) == 0 &&
            memcmp(a.layers_of_chunk, b.layers_of_chunk,
@@ -163,6 +164,13 @@ static void test_left_out(void **state) {
     ff_layout e = derived("recompute=full:3,cp=4,cp_kind=ulysses", NOTHING);
     assert_int_equal(e.recompute_layers, 3);
     assert_int_equal(e.ulysses, 4);
+    ff_layout f = derived("pp=5,layers=20/22*3/16,recompute=full:4/3*2/0/0", NOTHING);
+    assert_int_equal(f.chunks, 5);
+    assert_int_equal(f.layers_of_chunk[3], 22);
+    assert_int_equal(f.layers_of_chunk[4], 16);
+    assert_int_equal(f.recompute_stages, 5);
+    assert_int_equal(f.recompute_of_stage[2], 3);
+    assert_int_equal(f.recompute_of_stage[4], 0);
 }
 
 static void test_refuses(void **state) {
@@ -206,6 +214,11 @@ static void test_refuses(void **state) {
         {"order=tp-cp-dp-pp/etp", "FF0204", "etp, ep, edp"},
         {"layers=4/x/4", "FF0204", "one a chunk"},
         {"layers=40000", "FF0204", "one a chunk"},
+        {"layers=4*x", "FF0204", "one a chunk"},
+        {"layers=4*0", "FF0204", "one a chunk"},
+        {"layers=4*1025", "FF0204", "1024 chunks"},
+        {"recompute=full:3/x", "FF0204", "one a stage"},
+        {"recompute=full:3*99999", "FF0204", "one a stage"},
         {"grid=both", "FF0204", "folded"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -238,6 +251,7 @@ static void test_refuses_contradictions(void **state) {
         {"schedule=interleaved,pp=4", {0}, "FF0206", "vpp=2"},
         {"schedule=1f1b,pp=4,vpp=2", {0}, "FF0206", "schedule=interleaved"},
         {"pp=4,layers=20/20/20", {0}, "FF0206", "3 numbers"},
+        {"pp=4,recompute=full:3/2", {0}, "FF0206", "recompute=full:3"},
         {"pp=2,vpp=2,layers=41/39", {0}, "FF0206", "layers=21/20/20/19"},
         {"pp=4,layers=20/22/22/15", {.layers = 80}, "FF0206", "79"},
         {"pp=512,vpp=4", {0}, "FF0204", "2048 chunks"},
@@ -504,8 +518,8 @@ static void random_layout(uint64_t *seed, ff_text *text) {
         else if (i == 13)
             value = PICK(seed, "1", "7", "24");
         else if (i == 14)
-            value = PICK(seed, "none", "full", "full:2", "selective", "selective:core+mlp",
-                         "selective:activation+norm+moe");
+            value = PICK(seed, "none", "full", "full:2", "full:2*2", "full:1/0", "selective",
+                         "selective:core+mlp", "selective:activation+norm+moe");
         else if (i == 15)
             value = PICK(seed, "bf16-classic", "fp32", "bf16-fsdp2", "bf16-megatron");
         else if (i == 16)

@@ -209,6 +209,11 @@ static void baselines_lose_what_they_say(void **state) {
 static void scale_constant(ff_job *job, ff_profile *profile, const char *constant, double factor) {
     if (strcmp(constant, "link_Bps") == 0)
         job->cluster.tier[FF_TIER_DOMAIN].Bps *= factor;
+    if (strcmp(constant, "network_Bps") == 0) {
+        job->cluster.tier[FF_TIER_NETWORK].Bps *= factor;
+        job->cluster.tier[FF_TIER_SPINE].Bps *= factor;
+        job->cluster.nic_Bps *= factor;
+    }
     if (strcmp(constant, "gemm_clock_ratio") == 0)
         profile->gemm_clock_ratio *= factor;
     if (strcmp(constant, "host_per_layer_s") == 0)
@@ -227,14 +232,15 @@ static void sensitivity_names_where_the_winner_changes(void **state) {
     int seen = 0;
     for (const ff_fact *s = ff_fact_find(a.root, "sensitivity")->first; s != NULL; s = s->next) {
         const char *constant = ff_fact_text(s, "constant");
-        if (ff_fact_find(s, "factor") == NULL || strcmp(constant, "network_Bps") == 0)
+        if (ff_fact_find(s, "factor") == NULL)
             continue;
         double factor = ff_fact_real(s, "factor");
         const char *other = ff_fact_text(s, "to");
         assert_true(checked_s_per_token(job, winner) <= checked_s_per_token(job, other));
         scale_constant(job, &profile, constant, factor);
+        /* found by formula, corrected by what the run makes of it at the constant's own value */
         assert_true(checked_s_per_token(job, other) <=
-                    checked_s_per_token(job, winner) * (1 + 1e-12));
+                    checked_s_per_token(job, winner) * (1 + 2e-3));
         scale_constant(job, &profile, constant, 1 / factor);
         seen++;
     }

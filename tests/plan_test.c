@@ -104,10 +104,13 @@ typedef struct best {
 } best;
 
 /* One layout by way of `check`, which reads it from its text. */
-static void try_text(const ff_job *job, const char *text, best *b) {
+static bool fits(const ff_job *job, const char *text, const char *recompute, best *b) {
+    char whole[320];
+    snprintf(whole, sizeof whole, "%s,recompute=%s", text, recompute);
     ff_facts *facts = ff_facts_create();
     ff_diagnostics *findings = ff_diagnostics_create();
-    if (ff_check(job, text, findings, facts) == FF_OK) {
+    bool fits = ff_check(job, whole, findings, facts) == FF_OK;
+    if (fits) {
         const ff_fact *estimate = ff_fact_find(ff_facts_root(facts), "estimate");
         b->fitting++;
         b->s_per_token = fmin(b->s_per_token, s_per_token(estimate));
@@ -115,16 +118,50 @@ static void try_text(const ff_job *job, const char *text, best *b) {
     }
     ff_diagnostics_free(findings);
     ff_facts_free(facts);
+    return fits;
+}
+
+static int most_layers_of_a_stage(const char *text, int layers) {
+    ff_layout layout;
+    int most = 0;
+    ff_layout_parse(text, NULL, &layout);
+    ff_layout_derive(&layout, &(ff_layout_context){.layers = layers}, NULL);
+    for (int stage = 0; stage < layout.pp; stage++) {
+        int own = 0;
+        for (int chunk = stage; chunk < layout.chunks; chunk += (int)layout.pp)
+            own += layout.layers_of_chunk[chunk];
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+/* All modes; and where all layers recomputed fit and none do not, the fewest that do. */
+static void try_text(const ff_job *job, const char *text, best *b) {
+    static const char *const modes[] = {"selective:norm+act", "selective:core",
+                                        "selective:mlp+norm"};
+    bool none = fits(job, text, "none", b), all = fits(job, text, "full", b), found = none || !all;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        fits(job, text, modes[i], b);
+    for (int n = 1; !found && n < job->model.layers; n++) {
+        char count[32];
+        snprintf(count, sizeof count, "full:%d", n);
+        best counted = *b;
+        found = fits(job, text, count, &counted);
+        if (found && n < most_layers_of_a_stage(text, job->model.layers))
+            *b = counted;
+    }
 }
 
 /* Keys that a layout of these sizes can take besides; "" is what is derived. */
 static void try_forms(const ff_job *job, const char *sizes, int64_t tp, int64_t cp, int zero,
                       bool with_experts, best *b) {
     static const char *const sps[] = {"", ",sp=0"};
-    static const char *const kinds[] = {"", ",cp_kind=allgather", ",cp_kind=ulysses"};
+    static const char *const kinds[] = {"", ",cp_kind=allgather", ",cp_kind=ulysses",
+                                        ",cp_kind=hybrid:2"};
+    bool crosses = job->cluster.domain_devices == 2 * tp && cp > 2;
     static const char *const weights[] = {",zero3_weights=stream", ",zero3_weights=resident"};
     for (int s = 0; s < (tp > 1 && !with_experts ? 2 : 1); s++) {
-        for (int k = 0; k < (cp > 1 ? 3 : 1); k++) {
+        for (int k = 0; k < (crosses ? 4 : cp > 1 ? 3 : 1); k++) {
             for (int w = 0; w < (zero == 3 ? 2 : 1); w++) {
                 char text[256];
                 snprintf(text, sizeof text, "%s%s%s%s", sizes, sps[s], kinds[k],
@@ -136,8 +173,6 @@ static void try_forms(const ff_job *job, const char *sizes, int64_t tp, int64_t 
 }
 
 static best brute_force(const ff_job *job, bool with_experts) {
-    static const char *const recomputes[] = {"none", "selective:norm+act", "selective:core",
-                                             "selective:mlp+norm", "full"};
     best b = {INFINITY, FF_SATURATED, 0};
     int64_t world = job->cluster.devices, sequences = job->gbs_tokens / job->seq;
     for (int64_t tp = 1; tp <= world; tp++)
@@ -146,24 +181,22 @@ static best brute_force(const ff_job *job, bool with_experts) {
                 for (int64_t ep = 1; ep <= (with_experts ? world / pp : 1); ep++)
                     for (int zero = 0; zero <= 3; zero++)
                         for (int64_t mbs = 1; mbs <= 16; mbs *= 2)
-                            for (int64_t vpp = 1; vpp <= (pp > 1 ? 8 : 1); vpp++)
-                                for (int r = 0; r < 5; r++) {
-                                    char text[160];
-                                    int64_t dp = world / (tp * pp * cp);
-                                    bool uneven = job->model.layers % (pp * vpp) != 0;
-                                    if (world % (tp * pp * cp) != 0 ||
-                                        mbs > ff_max(1, sequences / dp) ||
-                                        (dp * cp == 1 && zero != 1) ||
-                                        (uneven && (vpp & (vpp - 1)) != 0))
-                                        continue;
-                                    snprintf(text, sizeof text,
-                                             "tp=%lld,pp=%lld,cp=%lld,ep=%lld,zero=%d,mbs=%lld,"
-                                             "vpp=%lld,recompute=%s",
-                                             (long long)tp, (long long)pp, (long long)cp,
-                                             (long long)ep, zero, (long long)mbs, (long long)vpp,
-                                             recomputes[r]);
-                                    try_forms(job, text, tp, cp, zero, with_experts, &b);
-                                }
+                            for (int64_t vpp = 1; vpp <= (pp > 1 ? 8 : 1); vpp++) {
+                                char text[160];
+                                int64_t dp = world / (tp * pp * cp);
+                                bool uneven = job->model.layers % (pp * vpp) != 0;
+                                if (world % (tp * pp * cp) != 0 ||
+                                    mbs > ff_max(1, sequences / dp) ||
+                                    (dp * cp == 1 && zero != 1) ||
+                                    (uneven && (vpp & (vpp - 1)) != 0))
+                                    continue;
+                                snprintf(text, sizeof text,
+                                         "tp=%lld,pp=%lld,cp=%lld,ep=%lld,zero=%d,mbs=%lld,"
+                                         "vpp=%lld",
+                                         (long long)tp, (long long)pp, (long long)cp, (long long)ep,
+                                         zero, (long long)mbs, (long long)vpp);
+                                try_forms(job, text, tp, cp, zero, with_experts, &b);
+                            }
     return b;
 }
 

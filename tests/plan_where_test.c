@@ -45,6 +45,14 @@ static bool recompute_full(const ff_fact *f) {
     return strcmp(ff_fact_text(f, "recompute"), "full") == 0;
 }
 
+static bool one_chunk(const ff_fact *f) {
+    return field(f, "vpp") == 1;
+}
+
+static bool more_chunks(const ff_fact *f) {
+    return field(f, "vpp") > 1;
+}
+
 static bool recompute_not_none(const ff_fact *f) {
     return strcmp(ff_fact_text(f, "recompute"), "none") != 0;
 }
@@ -73,7 +81,8 @@ static bool tied_mbs(const ff_fact *f) {
 /* The plans of a filtered search are exactly the plans of the whole that pass. */
 static void check_filter(const ff_job *job, const answer *whole, const char *where,
                          const char *grid, plan_test *passes) {
-    answer a = ask(job, (ff_plan_options){.top = 0, .where = where, .grid = grid});
+    answer a =
+        ask(job, (ff_plan_options){.top = 0, .where = where, .grid = grid, .by_formula = true});
     const ff_fact *q = plans_of(&a)->first;
     for (const ff_fact *p = plans_of(whole)->first; p != NULL; p = p->next) {
         if (!passes(ff_fact_find(p, "layout_fields")))
@@ -98,6 +107,8 @@ static void conditions_filter_exactly(void **state) {
         plan_test *passes;
     } filters[] = {
         {"tp=2", NULL, tp_is_2},
+        {"schedule=1f1b", NULL, one_chunk},
+        {NULL, "schedule=interleaved", more_chunks},
         {"tp<=2", NULL, tp_at_most_2},
         {"tp<3", NULL, tp_at_most_2},
         {"pp<4", NULL, pp_below_4},
@@ -132,9 +143,12 @@ static void conditions_filter_exactly(void **state) {
 static void faulty_conditions_are_refused(void **state) {
     (void)state;
     static const char *const wheres[] = {
-        "tp",    "tp=",        "tp=0", "tp=-1",  "tp==2",    "tp=>2",        "tp<2|4",
-        "foo=1", "zero=4",     "=2",   "<2",     "tp=2,x",   "recompute=no", "recompute<full",
-        "tp~2",  "tp=1048577", "sp=2", "tp=1.5", "tp=2;pp=2"};
+        "tp",          "tp=",    "tp=0",          "tp=-1",          "tp==2",
+        "tp=>2",       "tp<2|4", "foo=1",         "zero=4",         "=2",
+        "<2",          "tp=2,x", "recompute=no",  "recompute<full", "tp~2",
+        "tp=1048577",  "sp=2",   "tp=1.5",        "tp=2;pp=2",      "tp=2,,pp=2",
+        "tp=2,",       ",tp=2",  "schedule<zb-v", "schedule=zb",    "recipe=fp9",
+        "cp_kind>ring"};
     static const char *const grids[] = {"tp",     "tp=",       "tp=0", "foo=1",
                                         "zero=4", "tp=1,pp=2", "=1",   "1,2"};
     ff_job *job = small_job();
@@ -165,7 +179,7 @@ static void near_prefers_fewer_dimensions(void **state) {
     (void)state;
     ff_job *job = new_job("llama-3.1-8b", "4x8xh100-80gb-sxm", 4096, 1000000);
     answer plain = ask(job, EVERY);
-    answer near = ask(job, (ff_plan_options){.top = 0, .near_ratio = 0.10});
+    answer near = ask(job, (ff_plan_options){.top = 0, .near_ratio = 0.10, .by_formula = true});
     double limit = s_per_token(plan_at(&plain, 1)) * 1.10, before = 0;
     int fewest = 9, within = 0;
     for (const ff_fact *p = plans_of(&plain)->first; p != NULL; p = p->next)
@@ -186,7 +200,7 @@ static void near_prefers_fewer_dimensions(void **state) {
         dimensions = active(p);
         before = s_per_token(p);
     }
-    answer one = ask(job, (ff_plan_options){.top = 1, .near_ratio = 0.10});
+    answer one = ask(job, (ff_plan_options){.top = 1, .near_ratio = 0.10, .by_formula = true});
     assert_string_equal(layout_at(&one, 1), layout_at(&near, 1));
     free_answer(&plain);
     free_answer(&near);

@@ -312,7 +312,11 @@ static void check_chunks(const ff_model *model, const char *text) {
         assert_int_equal(seen[i], 1);
     assert_int_equal(embeddings, 1);
     assert_int_equal(heads, 1);
+    int by_stage = 0;
+    for (int i = 0; i < layout.recompute_stages; i++)
+        by_stage += layout.recompute_of_stage[i];
     int wanted = layout.recompute != FF_RECOMPUTE_FULL ? 0
+                 : layout.recompute_stages > 0         ? by_stage
                  : layout.recompute_layers == 0        ? model->layers
                                                        : (int)(layout.recompute_layers * layout.pp);
     assert_int_equal(recomputed, wanted);
@@ -325,6 +329,8 @@ static void test_chunks_cover_the_model(void **state) {
     check_chunks(&model, "pp=2,vpp=2,microbatches=2,recompute=full:3");
     check_chunks(&model, "pp=4,layers=1/3/3/1,recompute=full:1");
     check_chunks(&model, "pp=3");
+    check_chunks(&model, "pp=4,layers=1/3/3/1,recompute=full:1/2/0/1");
+    check_chunks(&model, "pp=2,vpp=2,microbatches=2,recompute=full:3/1");
     ff_model *llama = preset("llama-3.1-405b"); /* 126 layers */
     check_chunks(llama, "pp=16,vpp=4,microbatches=16");
     free(llama);

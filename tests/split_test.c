@@ -23,7 +23,7 @@ static void rig_open(rig *r, setting *s, const char *text, int64_t limit_bytes) 
     ff_reaches_of(&mesh, &s->cluster, &r->reaches);
     ff_memory_blocks_build(s->model, &r->layout, &options, &r->memory);
     ff_time_blocks_build(&s->cost, &r->layout, &r->reaches, &r->time);
-    r->in = (ff_split_inputs){&s->cost, &r->layout, &r->memory, &r->time, limit_bytes};
+    r->in = (ff_split_inputs){&s->cost, &r->layout, &r->memory, &r->time, limit_bytes, true};
 }
 
 /* ---- a second implementation: a stage as the program cuts it, every cut ---- */
@@ -132,7 +132,7 @@ static void test_real_models(void **state) {
                       split.simple ? ", the others alike" : "");
         assert_true(split.slowest_s <= balanced * (1 + 1e-12));
         assert_true(split.layers[r.layout.pp - 1] <= split.layers[1]);
-        ff_layout layout = ff_split_layout(&r.in, &split);
+        ff_layout layout = ff_split_layout(&r.layout, &split);
         assert_int_equal(layout.layers_of_chunk[0], split.layers[0]);
         setting_free(s);
     }
@@ -152,7 +152,7 @@ static void test_memory_limit(void **state) {
             break;
         assert_true(split.slowest_s >= last_s * (1 - 1e-12));
         last_s = split.slowest_s;
-        ff_layout layout = ff_split_layout(&r.in, &split);
+        ff_layout layout = ff_split_layout(&r.layout, &split);
         int most = 0;
         for (int stage = 0; stage < 4; stage++)
             most = split.recomputed[stage] > most ? split.recomputed[stage] : most;

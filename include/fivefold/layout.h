@@ -28,7 +28,8 @@ typedef enum ff_zero3_weights { FF_ZERO3_STREAM, FF_ZERO3_RESIDENT } ff_zero3_we
 typedef enum ff_recompute_mode {
     FF_RECOMPUTE_NONE,
     FF_RECOMPUTE_SELECTIVE, /* the named modules */
-    FF_RECOMPUTE_FULL,      /* whole layers; `recompute_layers` of a stage, 0 = all */
+    FF_RECOMPUTE_FULL,      /* whole layers: all, or so many of every stage, or as many as each
+                             * stage's entry says */
 } ff_recompute_mode;
 
 /* Modules of selective recomputation. */
@@ -88,7 +89,9 @@ typedef struct ff_layout {
     int64_t mbs, microbatches;
     ff_recompute_mode recompute;
     unsigned recompute_modules;
-    int64_t recompute_layers;
+    int64_t recompute_layers; /* of every stage; 0 = all, or by stage */
+    int recompute_stages;     /* entries of recompute_of_stage: pp, or 0 = none */
+    int16_t recompute_of_stage[FF_LAYOUT_MAX_CHUNKS];
     ff_recipe recipe;
     int schedule; /* -1 left out, else ff_schedule_kind */
     ff_axis dense_order[4], expert_order[4];
@@ -151,14 +154,17 @@ typedef struct ff_layout_key_help {
     const char *name, *values, *left_out;
 } ff_layout_key_help;
 FF_API const ff_layout_key_help *ff_layout_key_describe(int index);
+FF_API const ff_layout_key_help *ff_layout_key_help_of(const char *key); /* by name */
 
 FF_API const char *ff_cp_kind_name(ff_cp_kind kind);
 FF_API const char *ff_recipe_name(ff_recipe recipe);
 FF_API const char *ff_schedule_name(ff_schedule_kind schedule);
+/* Chunks a stage that a kind always runs; 0: two or more, as the layout says. */
+FF_API int ff_schedule_own_chunks(ff_schedule_kind schedule);
 /* By name or alias; false when unknown. */
 FF_API bool ff_schedule_find(const char *name, ff_schedule_kind *schedule);
 FF_API bool ff_recipe_find(const char *name, ff_recipe *recipe);
-/* "none", "full", "full:2", "selective:core+mlp". */
+/* "none", "full", "full:2", "full:3/2*2/0", "selective:core+mlp". */
 FF_API const char *ff_recompute_print(const ff_layout *layout, char *text, size_t text_bytes);
 
 #endif

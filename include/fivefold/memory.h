@@ -70,6 +70,9 @@ FF_API void ff_ledger_chunks(const ff_model *model, const ff_layout *layout,
  * which chunk runs backward; -1: none. */
 FF_API int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks,
                               int64_t stage, ff_held *held);
+/* What a schedule is told of a stage's chunks: `holds[vpp]`. */
+FF_API void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks,
+                            ff_chunk_hold *holds);
 /* What does not depend on the microbatch: made once for a stage's chunks and a ZeRO stage. */
 typedef struct ff_ledger_fixed {
     ff_shard_params params;
@@ -82,8 +85,11 @@ typedef struct ff_ledger_fixed {
 FF_API void ff_ledger_fix(const ff_model *model, const ff_layout *layout,
                           const ff_runtime_memory *runtime, const ff_chunk_memory *const *chunks,
                           ff_ledger_fixed *fixed);
-/* A stage from its chunks and what each holds when `running` runs backward. */
-FF_API void ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
+/* A stage's bytes, when its chunks and transfers hold so much of them. */
+FF_API int64_t ff_ledger_total(const ff_ledger_fixed *fixed, int64_t held_bytes);
+/* A stage from its chunks and what each holds when `running` runs backward. Returns what chunks and
+ * transfers hold, whatever is fixed. */
+FF_API int64_t ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
                           const ff_chunk_memory *const *chunks, const ff_held *held,
                           int32_t running, ff_stage_memory *memory);
 /* Buffers of pipeline transfers: one each way, twice. */

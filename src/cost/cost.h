@@ -148,6 +148,9 @@ typedef struct ff_step_time {
  * `scratch` has room for 3*pp doubles. Nothing here depends on the ZeRO stage. */
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
                          double transfer_s, double *scratch, ff_step_time *time);
+/* The same with no bubble and no transfers: no schedule runs these stages faster. */
+void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *stages,
+                          ff_step_time *time);
 /* Adds a stage's data-parallel part (the worst stage counts), then, once, the sum. */
 void ff_step_time_add_stage(const ff_cost *cost, const ff_layout *layout,
                             const ff_stage_time *stage, const ff_sync_time *sync,

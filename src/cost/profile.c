@@ -5,6 +5,7 @@
 
 #include "base/fact.h"
 #include "base/text.h"
+#include "fivefold/layout.h"
 #include "layout/recipe.h"
 #include <stddef.h>
 #include <string.h>
@@ -120,10 +121,33 @@ static void read_kernels(const ff_field *root, ff_diagnostics *findings, ff_prof
     ff_field_report_unknown(kernels, known, findings);
 }
 
+/* What most pipelines run; without "schedules" a stack is taken to run both. */
+static const unsigned USUAL_SCHEDULES = 1u << FF_SCHEDULE_1F1B | 1u << FF_SCHEDULE_INTERLEAVED;
+
+static void read_schedules(const ff_field *root, ff_diagnostics *findings, ff_profile *profile) {
+    const ff_field *list = ff_field_find(root, "schedules");
+    profile->schedules = list == NULL ? USUAL_SCHEDULES : 0;
+    if (list != NULL && list->kind != FF_FIELD_LIST)
+        ff_report(findings, FF0108, list->where, "schedules is a list of names");
+    for (const ff_field *f = list == NULL ? NULL : list->first; f != NULL; f = f->next) {
+        ff_schedule_kind kind;
+        if (ff_schedule_find(f->text, &kind)) {
+            profile->schedules |= 1u << kind;
+            continue;
+        }
+        ff_report(findings, FF0108, f->where, "there is no schedule \"%s\"", f->text);
+        ff_report_help(findings, "%s", ff_layout_key_help_of("schedule")->values);
+    }
+}
+
+static bool runs(const ff_profile *profile, int kind) {
+    return (profile->schedules & 1u << kind) != 0;
+}
+
 ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diagnostics *findings,
                                  ff_profile *profile) {
     int errors_before = ff_diagnostics_count_of(findings, FF_ERROR);
-    const char *known[CONSTANTS + SIZES + 6] = {0}, *about = "";
+    const char *known[CONSTANTS + SIZES + 7] = {0}, *about = "";
     *profile = (ff_profile){0};
     ff_copy_text(profile->name, sizeof profile->name, name);
     if (root->kind != FF_FIELD_MAP) {
@@ -134,6 +158,7 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
     ff_copy_text(profile->about, sizeof profile->about, about);
     read_constants(root, findings, profile);
     read_kernels(root, findings, profile);
+    read_schedules(root, findings, profile);
     int count = 0;
     for (int i = 0; i < CONSTANTS; i++)
         known[count++] = constants[i].key;
@@ -142,6 +167,7 @@ ff_status ff_profile_from_fields(const ff_field *root, const char *name, ff_diag
     known[count++] = "about";
     known[count++] = "default_for";
     known[count++] = "kernels";
+    known[count++] = "schedules";
     known[count++] = "evidence";
     known[count++] = "plausible";
     ff_field_report_unknown(root, known, findings);
@@ -187,6 +213,14 @@ void ff_profile_write(const ff_profile *profile, ff_text *out) {
         bool set = *(const bool *)((const char *)&profile->kernels + flags[i].offset);
         ff_text_printf(out, "  %s: %s\n", flags[i].key, set ? "true" : "false");
     }
+    const char *before = "schedules: [";
+    for (int kind = 0; kind < FF_SCHEDULE_COUNT; kind++) {
+        if (!runs(profile, kind))
+            continue;
+        ff_text_printf(out, "%s%s", before, ff_schedule_name((ff_schedule_kind)kind));
+        before = ", ";
+    }
+    ff_text_append(out, profile->schedules == 0 ? "schedules: []\n" : "]\n");
     for (int i = 0; i < CONSTANTS; i++)
         ff_text_printf(out, "%s: %.4g\n", constants[i].key, ff_profile_get(profile, i));
     for (int i = 0; i < SIZES; i++) {
@@ -201,6 +235,11 @@ void ff_profile_facts(const ff_profile *profile, ff_facts *facts) {
     for (int i = 0; i < FLAGS; i++)
         ff_facts_add_boolean(facts, flags[i].key,
                              *(const bool *)((const char *)&profile->kernels + flags[i].offset));
+    ff_facts_open_list(facts, "schedules");
+    for (int kind = 0; kind < FF_SCHEDULE_COUNT; kind++)
+        if (runs(profile, kind))
+            ff_facts_add_text(facts, NULL, "%s", ff_schedule_name((ff_schedule_kind)kind));
+    ff_facts_close(facts);
     for (int i = 0; i < CONSTANTS; i++)
         ff_facts_add_real(facts, constants[i].fact,
                           *(const double *)((const char *)profile + constants[i].offset));

@@ -17,6 +17,7 @@ typedef struct ff_profile {
     char name[FF_NAME_BYTES];
     char about[256];
     ff_kernels kernels;
+    unsigned schedules; /* bit k: it runs ff_schedule_kind k */
     ff_runtime_memory runtime;
     double gemm_clock_ratio;       /* sustained GEMM rate over the micro-benchmark's */
     double host_s_per_layer;       /* a layer's forward and backward cannot be issued faster */

@@ -180,31 +180,41 @@ double ff_transfer_s(const ff_cost *cost, const ff_layout *layout, const ff_reac
     return sliced_s < whole_s ? sliced_s : whole_s;
 }
 
+static double own_s(const ff_stage_time *stage) {
+    return stage->forward_s + stage->backward_s;
+}
+
+void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *stages,
+                          ff_step_time *time) {
+    double m = (double)layout->microbatches;
+    *time = (ff_step_time){0};
+    for (int64_t stage = 1; stage < layout->pp; stage++)
+        if (own_s(stages[stage]) > own_s(stages[time->slowest_stage]))
+            time->slowest_stage = stage;
+    const ff_stage_time *slowest = stages[time->slowest_stage];
+    time->compute_s = m * slowest->compute_s;
+    for (int i = 0; i < FF_EXPOSED_COUNT; i++)
+        time->exposed_s[i] = m * slowest->exposed_s[i];
+}
+
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
                          double transfer_s, double *scratch, ff_step_time *time) {
     double *forward_s = scratch, *backward_s = scratch + layout->pp;
     double *weight_s = scratch + 2 * layout->pp;
-    double m = (double)layout->microbatches;
     ff_schedule_shape shape = ff_schedule_shape_of(layout);
-    *time = (ff_step_time){.transfer_s = transfer_s};
+    ff_pipeline_least_of(layout, stages, time);
+    time->transfer_s = transfer_s;
     for (int64_t stage = 0; stage < layout->pp; stage++) {
-        const ff_stage_time *s = stages[stage], *slowest = stages[time->slowest_stage];
-        forward_s[stage] = s->forward_s;
-        backward_s[stage] = s->backward_s;
-        weight_s[stage] = s->weight_s;
-        if (s->forward_s + s->backward_s > slowest->forward_s + slowest->backward_s)
-            time->slowest_stage = stage;
+        forward_s[stage] = stages[stage]->forward_s;
+        backward_s[stage] = stages[stage]->backward_s;
+        weight_s[stage] = stages[stage]->weight_s;
     }
-    const ff_stage_time *slowest = stages[time->slowest_stage];
     ff_pipeline_times times = {forward_s, backward_s, weight_s, 0};
     double still_s = ff_schedule_split_estimate(&shape, &times);
     times.transfer_s = transfer_s;
     double span_s = transfer_s > 0 ? ff_schedule_split_estimate(&shape, &times) : still_s;
-    time->compute_s = m * slowest->compute_s;
-    for (int i = 0; i < FF_EXPOSED_COUNT; i++)
-        time->exposed_s[i] = m * slowest->exposed_s[i];
-    double bubble_s = still_s - m * (slowest->forward_s + slowest->backward_s);
-    time->bubble_s = bubble_s > ROUNDING * still_s ? bubble_s : 0;
+    double work_s = (double)layout->microbatches * own_s(stages[time->slowest_stage]);
+    time->bubble_s = still_s - work_s > ROUNDING * still_s ? still_s - work_s : 0;
     time->exposed_s[FF_EXPOSED_PP] = span_s - still_s;
 }
 

@@ -22,11 +22,18 @@ int ff_default_zero3_weights(const ff_layout *layout) {
 }
 
 /* Schedules that fold the model into a V or run it both ways hold two chunks a stage. */
+int ff_schedule_own_chunks(ff_schedule_kind schedule) {
+    static const int own[FF_SCHEDULE_COUNT] = {
+        [FF_SCHEDULE_GPIPE] = 1,  [FF_SCHEDULE_1F1B] = 1,        [FF_SCHEDULE_ZB_H1] = 1,
+        [FF_SCHEDULE_ZB_H2] = 1,  [FF_SCHEDULE_INTERLEAVED] = 0, [FF_SCHEDULE_ZB_V] = 2,
+        [FF_SCHEDULE_V_HALF] = 2, [FF_SCHEDULE_DUALPIPE] = 2,    [FF_SCHEDULE_DUALPIPE_V] = 2,
+    };
+    return own[schedule];
+}
+
 int64_t ff_default_vpp(const ff_layout *layout) {
-    bool two = layout->schedule == FF_SCHEDULE_ZB_V || layout->schedule == FF_SCHEDULE_V_HALF ||
-               layout->schedule == FF_SCHEDULE_DUALPIPE ||
-               layout->schedule == FF_SCHEDULE_DUALPIPE_V;
-    return two ? 2 : 1;
+    bool known = layout->schedule >= 0;
+    return known && ff_schedule_own_chunks((ff_schedule_kind)layout->schedule) == 2 ? 2 : 1;
 }
 
 int ff_default_schedule(const ff_layout *layout) {

@@ -57,9 +57,7 @@ static void settle_sp(ff_deriving *now) {
 static void check_schedule(ff_deriving *now) {
     const ff_layout *layout = now->layout;
     long long vpp = layout->vpp;
-    bool plain = layout->schedule == FF_SCHEDULE_GPIPE || layout->schedule == FF_SCHEDULE_1F1B ||
-                 layout->schedule == FF_SCHEDULE_ZB_H1 || layout->schedule == FF_SCHEDULE_ZB_H2;
-    bool two = ff_default_vpp(layout) == 2;
+    int own = ff_schedule_own_chunks((ff_schedule_kind)layout->schedule);
     if (layout->schedule == FF_SCHEDULE_INTERLEAVED && vpp == 1) {
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
@@ -67,14 +65,14 @@ static void check_schedule(ff_deriving *now) {
         ff_report_rule(now->findings,
                        "interleaving runs several chunks a stage; with one it is 1f1b");
         ff_report_help(now->findings, "vpp=2, or schedule=1f1b");
-    } else if (plain && vpp > 1) {
+    } else if (own == 1 && vpp > 1) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
                   "schedule=%s with vpp=%lld", name, vpp);
         ff_report_rule(now->findings, "%s runs one chunk a stage", name);
         ff_report_help(now->findings, "schedule=interleaved, or vpp=1");
-    } else if (two && vpp != 2) {
+    } else if (own == 2 && vpp != 2) {
         const char *name = ff_schedule_name((ff_schedule_kind)layout->schedule);
         now->failed = true;
         ff_report(now->findings, FF0206, ff_derive_place(now, "schedule"),
@@ -207,6 +205,18 @@ static void settle_split(ff_deriving *now) {
     }
 }
 
+static void check_recompute(ff_deriving *now) {
+    const ff_layout *layout = now->layout;
+    if (layout->recompute_stages == 0 || layout->recompute_stages == layout->pp)
+        return;
+    now->failed = true;
+    ff_report(now->findings, FF0206, ff_derive_place(now, "recompute"),
+              "recompute has %d numbers, pp is %lld", layout->recompute_stages,
+              (long long)layout->pp);
+    ff_report_help(now->findings, "one number a stage, or one for all: recompute=full:%d",
+                   layout->recompute_of_stage[0]);
+}
+
 /* The default order fits any sizes. */
 static void check_order(ff_deriving *now) {
     static const ff_axis dense[4] = FF_DENSE_ORDER, expert[4] = FF_EXPERT_ORDER;
@@ -232,6 +242,7 @@ ff_status ff_layout_derive(ff_layout *layout, const ff_layout_context *context,
     settle_ulysses(&now);
     settle_sp(&now);
     check_schedule(&now);
+    check_recompute(&now);
     settle_split(&now);
     return now.failed ? FF_INVALID : FF_OK;
 }

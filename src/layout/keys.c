@@ -188,7 +188,8 @@ const ff_layout_key ff_layout_keys[] = {
      .show = FF_SHOW_GIVEN,
      SIZE(microbatches, FF_LAYOUT_LARGEST_COUNT, "the fewest that reach the batch", NULL)},
     {.help.name = "recompute",
-     .help.values = "none, full, full:N, selective, selective:core+mlp+norm+moe+activation",
+     .help.values = "none, full, full:N (of every stage), full:8/6*3 (by stage), selective, "
+                    "selective:core+mlp+norm+moe+activation",
      .offset = offsetof(ff_layout, recompute),
      OTHER(recompute, never_left_out, "none", is_first_word)},
     {.help.name = "recipe",
@@ -202,7 +203,7 @@ const ff_layout_key ff_layout_keys[] = {
      .help.values = "axes from innermost out, as tp-cp-dp-pp/etp-ep-edp-pp",
      OTHER(order, never_left_out, "tp-cp-dp-pp", is_default_order)},
     {.help.name = "layers",
-     .help.values = "layers of each chunk in model order, as 20/22/22/16",
+     .help.values = "layers of each chunk in model order, as 20/22/22/16 or 20/22*6/16",
      OTHER(split, split_left_out, "balanced", is_default_split)},
     {.help.name = "grid",
      .help.values = "folded (EP inside tp*cp*dp), product",
@@ -228,4 +229,8 @@ unsigned ff_layout_key_bit(const char *name) {
 
 const ff_layout_key_help *ff_layout_key_describe(int index) {
     return index < 0 || index >= ff_layout_key_count ? NULL : &ff_layout_keys[index].help;
+}
+
+const ff_layout_key_help *ff_layout_key_help_of(const char *key) {
+    return ff_layout_key_describe(ff_layout_key_find(key));
 }

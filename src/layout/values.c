@@ -1,9 +1,11 @@
 /* Values with a grammar of their own.
  *
  *     cp_kind    ring | ring-plain | allgather | ulysses | hybrid:U
- *     recompute  none | full | full:N | selective | selective:core+mlp+norm+moe+activation
+ *     recompute  none | full | full:N | full:8/6/2*6 | selective | selective:core+mlp+...
  *     order      tp-cp-dp-pp[/etp-ep-edp-pp]     from innermost out
- *     layers     20/22/22/16                     a number a chunk, in model order
+ *     layers     20/22*6/16                      a number a chunk, in model order
+ *
+ * In lists "22*6" stands for 22 six times.
  *
  * Refusals are texts that complete "KEY cannot be VALUE: ...". */
 #include "layout/keys.h"
@@ -12,7 +14,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { LONGEST_VALUE = 64, LARGEST_LAYERS = INT16_MAX };
+enum { LONGEST_VALUE = 64, LARGEST_LAYERS = INT16_MAX, SHORTEST_RUN = 3 };
 
 const char *ff_parse_whole(const char *text, int64_t least, int64_t largest, int64_t *value) {
     if (*text == '\0')
@@ -41,6 +43,49 @@ static bool next_part(const char **rest, char separator, char *part, size_t part
     part[length] = '\0';
     *rest = end == NULL ? NULL : end + 1;
     return true;
+}
+
+/* --- lists of numbers --- */
+
+/* "22" or "22*6". */
+static bool parse_run(char *run, int64_t *value, int64_t *times) {
+    char *star = strchr(run, '*');
+    *times = 1;
+    if (star != NULL)
+        *star++ = '\0';
+    return ff_parse_whole(run, 0, LARGEST_LAYERS, value) == NULL &&
+           (star == NULL || ff_parse_whole(star, 1, LARGEST_LAYERS, times) == NULL);
+}
+
+/* How many there are; -1 when it is no list, more than the most when it is too long. */
+static int parse_list(const char *text, int16_t list[FF_LAYOUT_MAX_CHUNKS]) {
+    char run[LONGEST_VALUE];
+    int count = 0;
+    while (next_part(&text, '/', run, sizeof run)) {
+        int64_t value, times;
+        if (!parse_run(run, &value, &times))
+            return -1;
+        if (count + times > FF_LAYOUT_MAX_CHUNKS)
+            return FF_LAYOUT_MAX_CHUNKS + 1;
+        for (int64_t i = 0; i < times; i++)
+            list[count++] = (int16_t)value;
+    }
+    return count;
+}
+
+static void print_list(const int16_t *list, int count, ff_text *text) {
+    for (int i = 0, run = 1; i < count; i += run) {
+        const char *before = i == 0 ? "" : "/";
+        run = 1;
+        while (i + run < count && list[i + run] == list[i])
+            run++;
+        if (run < SHORTEST_RUN) {
+            run = 1;
+            ff_text_printf(text, "%s%d", before, list[i]);
+        } else {
+            ff_text_printf(text, "%s%d*%d", before, list[i], run);
+        }
+    }
 }
 
 /* --- cp_kind --- */
@@ -84,6 +129,19 @@ static const char *parse_modules(const char *modules, unsigned *set) {
     return NULL;
 }
 
+/* "3" of every stage, or a list with a number a stage. */
+static const char *parse_recomputed_layers(const char *text, ff_layout *layout) {
+    if (strpbrk(text, "/*") == NULL)
+        return ff_parse_whole(text, 1, LARGEST_LAYERS, &layout->recompute_layers);
+    int stages = parse_list(text, layout->recompute_of_stage);
+    if (stages < 0)
+        return "behind full: it must be a number, or numbers joined by /, one a stage";
+    if (stages > FF_LAYOUT_MAX_CHUNKS)
+        return "it has more than 1024 stages";
+    layout->recompute_stages = stages;
+    return NULL;
+}
+
 const char *ff_parse_recompute(const ff_layout_key *key, const char *value, ff_layout *layout) {
     (void)key;
     char mode[LONGEST_VALUE];
@@ -91,14 +149,14 @@ const char *ff_parse_recompute(const ff_layout_key *key, const char *value, ff_l
     next_part(&rest, ':', mode, sizeof mode);
     layout->recompute_modules = 0;
     layout->recompute_layers = 0;
+    layout->recompute_stages = 0;
     if (strcmp(mode, "none") == 0) {
         layout->recompute = FF_RECOMPUTE_NONE;
         return rest == NULL ? NULL : "none takes nothing behind it";
     }
     if (strcmp(mode, "full") == 0) {
         layout->recompute = FF_RECOMPUTE_FULL;
-        return rest == NULL ? NULL
-                            : ff_parse_whole(rest, 1, LARGEST_LAYERS, &layout->recompute_layers);
+        return rest == NULL ? NULL : parse_recomputed_layers(rest, layout);
     }
     if (strcmp(mode, "selective") == 0) {
         layout->recompute = FF_RECOMPUTE_SELECTIVE;
@@ -115,6 +173,9 @@ void ff_print_recompute(const ff_layout_key *key, const ff_layout *layout, ff_te
         ff_text_append(text, "full");
         if (layout->recompute_layers > 0)
             ff_text_printf(text, ":%lld", (long long)layout->recompute_layers);
+        if (layout->recompute_stages > 0)
+            ff_text_append(text, ":");
+        print_list(layout->recompute_of_stage, layout->recompute_stages, text);
     } else {
         const char *before = "selective:";
         unsigned left = layout->recompute_modules;
@@ -189,23 +250,16 @@ void ff_print_order(const ff_layout_key *key, const ff_layout *layout, ff_text *
 
 const char *ff_parse_split(const ff_layout_key *key, const char *value, ff_layout *layout) {
     (void)key;
-    char number[LONGEST_VALUE];
-    int chunks = 0;
-    while (next_part(&value, '/', number, sizeof number)) {
-        int64_t layers;
-        if (chunks == FF_LAYOUT_MAX_CHUNKS)
-            return "it has more than 1024 chunks";
-        const char *fault = ff_parse_whole(number, 0, LARGEST_LAYERS, &layers);
-        if (fault != NULL)
-            return "it must be whole numbers joined by /, one a chunk";
-        layout->layers_of_chunk[chunks++] = (int16_t)layers;
-    }
+    int chunks = parse_list(value, layout->layers_of_chunk);
+    if (chunks < 0)
+        return "it must be whole numbers joined by /, one a chunk";
+    if (chunks > FF_LAYOUT_MAX_CHUNKS)
+        return "it has more than 1024 chunks";
     layout->chunks = chunks;
     return NULL;
 }
 
 void ff_print_split(const ff_layout_key *key, const ff_layout *layout, ff_text *text) {
     (void)key;
-    for (int i = 0; i < layout->chunks; i++)
-        ff_text_printf(text, "%s%d", i == 0 ? "" : "/", layout->layers_of_chunk[i]);
+    print_list(layout->layers_of_chunk, layout->chunks, text);
 }

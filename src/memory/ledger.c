@@ -193,20 +193,24 @@ int64_t ff_ledger_transfer_bytes(const ff_model *model, const ff_layout *layout,
     return ff_mul3(4, send.elements, send.element_bytes);
 }
 
-int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks, int64_t stage,
-                       ff_held *held) {
-    ff_chunk_hold holds[FF_LAYOUT_MAX_CHUNKS];
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
-    for (int64_t i = 0; i < layout->vpp; i++) {
+void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks, ff_chunk_hold *holds) {
+    for (int64_t i = 0; i < vpp; i++) {
         const ff_chunk_memory *c = chunks[i];
         holds[i] = (ff_chunk_hold){ff_add(c->kept_bytes, c->loss_kept_bytes),
                                    ff_add(c->waiting_bytes, c->loss_waiting_bytes),
                                    ff_add(c->working_bytes, c->loss_working_bytes)};
     }
+}
+
+int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *const *chunks, int64_t stage,
+                       ff_held *held) {
+    ff_chunk_hold holds[FF_LAYOUT_MAX_CHUNKS];
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    ff_ledger_holds(layout->vpp, chunks, holds);
     return ff_schedule_peak(&shape, (int32_t)stage, holds, held).chunk;
 }
 
-static int64_t held_bytes(ff_held held, int64_t kept_bytes, int64_t waiting_bytes) {
+static int64_t bytes_of_held(ff_held held, int64_t kept_bytes, int64_t waiting_bytes) {
     return ff_add(ff_mul(held.kept, kept_bytes), ff_mul(held.waiting, waiting_bytes));
 }
 
@@ -220,15 +224,35 @@ static void sum_chunks(int64_t vpp, const ff_chunk_memory *const *chunks, const 
         const ff_chunk_memory *c = chunks[i];
         memory->in_flight += held[i].kept + held[i].waiting;
         memory->kept_bytes =
-            ff_add(memory->kept_bytes, held_bytes(held[i], c->kept_bytes, c->waiting_bytes));
-        memory->loss_bytes = ff_add(memory->loss_bytes,
-                                    held_bytes(held[i], c->loss_kept_bytes, c->loss_waiting_bytes));
+            ff_add(memory->kept_bytes, bytes_of_held(held[i], c->kept_bytes, c->waiting_bytes));
+        memory->loss_bytes = ff_add(
+            memory->loss_bytes, bytes_of_held(held[i], c->loss_kept_bytes, c->loss_waiting_bytes));
     }
 }
 
-void ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
-                   const ff_chunk_memory *const *chunks, const ff_held *held, int32_t running,
-                   ff_stage_memory *memory) {
+static int64_t fragmentation(const ff_ledger_fixed *fixed, int64_t moving_bytes) {
+    double bytes = (double)moving_bytes * fixed->fragmentation_ratio;
+    return bytes < (double)FF_SATURATED ? (int64_t)bytes : FF_SATURATED;
+}
+
+/* What the update needs lies where activations and buffers were, as far as there is room. */
+static int64_t optimizer(const ff_ledger_fixed *fixed, int64_t moving_bytes) {
+    return ff_add(fixed->optimizer_bytes, ff_max(0, fixed->in_step_bytes - moving_bytes));
+}
+
+int64_t ff_ledger_total(const ff_ledger_fixed *fixed, int64_t held_bytes) {
+    int64_t buffers = ff_add(fixed->gathered_bytes, fixed->bucket_bytes);
+    int64_t moving = ff_add(held_bytes, buffers);
+    int64_t states =
+        ff_add(ff_add(fixed->weights_bytes, fixed->gradients_bytes), optimizer(fixed, moving));
+    int64_t runtime = ff_add(ff_add(fixed->context_bytes, fixed->communicator_bytes),
+                             fragmentation(fixed, moving));
+    return ff_add(ff_add(states, moving), runtime);
+}
+
+int64_t ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
+                      const ff_chunk_memory *const *chunks, const ff_held *held, int32_t running,
+                      ff_stage_memory *memory) {
     *memory = (ff_stage_memory){
         .weights_bytes = fixed->weights_bytes,
         .gradients_bytes = fixed->gradients_bytes,
@@ -241,19 +265,16 @@ void ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_b
     };
     sum_chunks(vpp, chunks, held, running, memory);
     memory->activations_bytes = ff_add(memory->kept_bytes, memory->working_bytes);
-    memory->buffers_bytes = ff_add(ff_add(fixed->gathered_bytes, fixed->bucket_bytes),
-                                   ff_add(transfer_bytes, memory->loss_bytes));
+    int64_t moved = ff_add(transfer_bytes, memory->loss_bytes);
+    int64_t held_bytes = ff_add(memory->activations_bytes, moved);
+    memory->buffers_bytes = ff_add(ff_add(fixed->gathered_bytes, fixed->bucket_bytes), moved);
     int64_t moving = ff_add(memory->activations_bytes, memory->buffers_bytes);
-    memory->optimizer_bytes =
-        ff_add(fixed->optimizer_bytes, ff_max(0, fixed->in_step_bytes - moving));
-    double fragmentation = (double)moving * fixed->fragmentation_ratio;
-    memory->fragmentation_bytes =
-        fragmentation < (double)FF_SATURATED ? (int64_t)fragmentation : FF_SATURATED;
+    memory->optimizer_bytes = optimizer(fixed, moving);
+    memory->fragmentation_bytes = fragmentation(fixed, moving);
     memory->runtime_bytes = ff_add(ff_add(memory->context_bytes, memory->communicator_bytes),
                                    memory->fragmentation_bytes);
-    int64_t states =
-        ff_add(ff_add(memory->weights_bytes, memory->gradients_bytes), memory->optimizer_bytes);
-    memory->total_bytes = ff_add(ff_add(states, moving), memory->runtime_bytes);
+    memory->total_bytes = ff_ledger_total(fixed, held_bytes);
+    return held_bytes;
 }
 
 void ff_ledger_chunks(const ff_model *model, const ff_layout *layout,

@@ -140,10 +140,37 @@ static void print_search(ff_text *out, const ff_fact *root, const ff_look *look)
     line(out, "searched", &text, look);
 }
 
+/* What was run before it was ranked, and what came of it. */
+static void print_simulated(ff_text *out, const ff_fact *root, const ff_look *look) {
+    if (!has(root, "search.simulated"))
+        return;
+    ff_text text = {0};
+    char bound[FF_VALUE_BYTES];
+    int64_t layouts = ff_fact_integer(root, "search.simulated.layouts");
+    int64_t first_was = ff_fact_integer(root, "search.simulated.first_was");
+    int64_t changed = ff_fact_integer(root, "search.simulated.stages_changed");
+    ff_text_printf(&text, "the best %lld, action by action", (long long)layouts);
+    if (ff_fact_boolean(root, "search.simulated.capped"))
+        ff_text_printf(&text, " (by formula, more come within %s)",
+                       ff_format_percent(ff_fact_real(root, "search.simulated.bound_ratio"), bound,
+                                         sizeof bound));
+    if (!ff_fact_boolean(root, "search.simulated.order_changed"))
+        ff_text_append(&text, ": the order stays");
+    else if (first_was == 1)
+        ff_text_append(&text, ": the order changed, not the first");
+    else
+        ff_text_printf(&text, ": the order changed, 1 was %lld by formula", (long long)first_was);
+    if (changed > 0)
+        ff_text_printf(&text, "; %lld gain%s by uneven stages", (long long)changed,
+                       changed == 1 ? "s" : "");
+    line(out, "ran", &text, look);
+}
+
 void ff_print_summary(ff_text *out, const ff_fact *root, const ff_look *look) {
     print_model(out, root, look);
     print_cluster(out, root, look);
     print_batch(out, root, look);
     print_profile(out, root, look);
     print_search(out, root, look);
+    print_simulated(out, root, look);
 }

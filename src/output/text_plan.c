@@ -300,6 +300,17 @@ static void print_flip(ff_text *out, const ff_fact *root, const ff_look *look) {
     print_contrast(out, "flips", ff_fact_text(k, "to"), &text, look);
 }
 
+static void print_other_schedule(ff_text *out, const ff_fact *root, const ff_look *look) {
+    const ff_fact *other = ff_fact_find(root, "other_schedule");
+    if (other == NULL)
+        return;
+    ff_text text = {0};
+    ff_text_printf(&text, "%s, which %s does not run: %+.1f%% a token against 1",
+                   ff_fact_text(other, "schedule"), ff_fact_text(other, "profile"),
+                   100 * (ff_fact_real(other, "ratio") - 1));
+    print_contrast(out, "schedule", ff_fact_text(other, "layout"), &text, look);
+}
+
 static void print_baselines(ff_text *out, const ff_fact *root, const ff_look *look) {
     const ff_fact *list = ff_fact_find(root, "baselines");
     for (const ff_fact *b = list == NULL ? NULL : list->first; b != NULL; b = b->next) {
@@ -324,7 +335,42 @@ static void print_reasons(ff_text *out, const ff_fact *root, const ff_look *look
     print_cliff(out, root, look);
     print_close(out, root, look);
     print_flip(out, root, look);
+    print_other_schedule(out, root, look);
     print_baselines(out, root, look);
+}
+
+/* One table, from the fewest devices on. */
+static void print_pareto(ff_text *out, const ff_fact *root, const ff_look *look) {
+    static const plan_column columns[] = {{"s/step", "step_s", "", FF_KEEP_ALWAYS},
+                                          {"tok/s/dev", "tokens_per_s_per_device", "", 2},
+                                          {"peak memory", "peak_bytes", "bytes", FF_KEEP_ALWAYS}};
+    const ff_fact *rows = ff_fact_find(root, "pareto");
+    if (rows == NULL)
+        return;
+    ff_table *table = ff_table_create(INDENT, look);
+    ff_table_add_column(table, (ff_table_column){.heading = "devices", .right = true});
+    ff_table_add_column(table, (ff_table_column){.heading = "layout", .flow = true});
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        ff_table_add_column(table, (ff_table_column){.heading = columns[i].heading,
+                                                     .right = true,
+                                                     .keep = columns[i].keep});
+    ff_table_add_column(table, (ff_table_column){.heading = ""});
+    for (const ff_fact *r = rows->first; r != NULL; r = r->next) {
+        char devices[FF_VALUE_BYTES];
+        ff_table_cell(table,
+                      ff_format_integer(ff_fact_integer(r, "devices"), devices, sizeof devices),
+                      FF_PAINT_QUIET);
+        ff_table_cell(table, ff_fact_text(r, "layout"), FF_PAINT_NONE);
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+            number_cell(table, r, &columns[i]);
+        const char *verdict = ff_fact_text(r, "verdict");
+        ff_table_cell(table, ff_verdict_words(verdict), ff_paint_of_verdict(verdict));
+    }
+    ff_text_append(out, "\n  ");
+    ff_painted(out, "beaten by none in time, memory and devices at once", FF_PAINT_HEADING, look);
+    ff_text_append(out, "\n\n");
+    ff_table_print(table, out);
+    ff_table_free(table);
 }
 
 static void print_nothing_fits(ff_text *out, const ff_fact *root, const ff_look *look) {
@@ -384,6 +430,7 @@ void ff_render_plan(const ff_fact *root, const ff_look *look, ff_text *out) {
     print_why(out, root, look);
     print_contrasts(out, root, look);
     print_reasons(out, root, look);
+    print_pareto(out, root, look);
     print_next(out, ff_fact_find(root, "next"), look);
     ff_text_append(out, "\n");
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double NOTHING_S = 1e-6;
 enum { INDENT = 2, MOST_STAGES = 16, MOST_PARTS = 8, BAR_COLUMNS = 20 };
 
 static void heading(ff_text *out, const char *text, const ff_look *look) {
@@ -41,9 +42,11 @@ static double exposed_s(const ff_fact *stage) {
     return sum;
 }
 
+/* Durations were rounded to picoseconds one by one: what is far below a microsecond is none. */
 static void seconds_cell(ff_table *table, double seconds) {
     char text[FF_VALUE_BYTES];
-    ff_table_cell(table, ff_format_seconds(seconds, text, sizeof text), FF_PAINT_NONE);
+    bool none = seconds < NOTHING_S;
+    ff_table_cell(table, ff_format_seconds(none ? 0 : seconds, text, sizeof text), FF_PAINT_NONE);
 }
 
 static void stage_row(ff_table *table, const ff_fact *stage) {

@@ -114,7 +114,7 @@ static ff_status estimate_facts(const ff_job *job, const ff_layout *layout,
     ff_stage_memory *stages = FF_ARENA_ARRAY(arena, layout->pp, ff_stage_memory);
     ff_estimate estimate;
     ff_evaluate_memory(evaluator, layout, &estimate, stages);
-    ff_evaluate_time(evaluator, layout, &estimate);
+    ff_evaluate_exactly(evaluator, layout, &estimate);
     ff_facts_open_record(facts, "estimate");
     ff_entry_facts(job, layout, &estimate, stages, facts);
     tensors_facts(evaluator, job, layout, &stages[estimate.peak_stage], estimate.peak_stage, facts);

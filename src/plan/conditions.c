@@ -3,7 +3,7 @@
  *     --where 'tp=8,pp<=16,zero!=3,cp=1|2'     conditions, all of which hold
  *     --grid 'tp=1,2,4 pp=1,2'                 the values to try, instead of every one that makes sense
  *
- * Values are written as in a layout: sizes, names of cp_kind and recompute, stream or resident. */
+ * Values are written as in a layout: sizes and words. */
 #include "plan/space.h"
 
 #include "base/number.h"
@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const char *const dimension_names[FF_DIM_COUNT] = {
-    "tp", "pp",        "cp",  "ep",   "etp",           "order",      "mbs", "cp_kind",
-    "sp", "recompute", "vpp", "zero", "zero3_weights", "zero_group", "dp"};
+    "tp", "pp",     "cp",        "ep",       "etp", "order", "mbs",           "cp_kind",
+    "sp", "recipe", "recompute", "schedule", "vpp", "zero",  "zero3_weights", "zero_group",
+    "dp"};
 
 /* ---- reading --where and --grid ---- */
 
@@ -21,22 +22,37 @@ const char *ff_dimension_name(ff_dimension dimension) {
     return dimension_names[dimension];
 }
 
-/* As a layout writes it. */
+/* As a layout writes it; "full:N" is the choice whose number is found. */
 static bool read_recompute(const char *text, int32_t *value) {
     char item[128];
     ff_layout written;
-    snprintf(item, sizeof item, "recompute=%s", text);
+    bool counted = strcmp(text, "full:N") == 0;
+    snprintf(item, sizeof item, "recompute=%s", counted ? "full" : text);
     if (strchr(text, ',') != NULL || ff_layout_parse(item, NULL, &written) != FF_OK)
         return false;
     for (int i = 0; i < ff_recompute_choice_count; i++) {
         const ff_recompute_choice *choice = &ff_recompute_choices[i];
         if (choice->mode == written.recompute && choice->modules == written.recompute_modules &&
-            written.recompute_layers == 0) {
+            choice->counted == counted && written.recompute_layers == 0 &&
+            written.recompute_stages == 0) {
             *value = i;
             return true;
         }
     }
     return false;
+}
+
+static int word_of(ff_dimension dimension, const ff_layout *layout) {
+    switch (dimension) {
+    case FF_DIM_CP_KIND:
+        return ff_cp_choice(layout->cp_kind, layout->ulysses);
+    case FF_DIM_RECIPE:
+        return (int)layout->recipe;
+    case FF_DIM_SCHEDULE:
+        return layout->schedule;
+    default:
+        return layout->zero3_weights;
+    }
 }
 
 /* A word of a layout key whose field holds the value. */
@@ -46,15 +62,22 @@ static bool read_word(ff_dimension dimension, const char *text, int32_t *value) 
     snprintf(item, sizeof item, "%s=%s", dimension_names[dimension], text);
     if (strchr(text, ',') != NULL || ff_layout_parse(item, NULL, &written) != FF_OK)
         return false;
-    *value = dimension == FF_DIM_CP_KIND ? (int32_t)written.cp_kind : written.zero3_weights;
+    *value = word_of(dimension, &written);
     return true;
+}
+
+/* Dimensions whose values are words: they have no order. */
+static bool has_words(ff_dimension dimension) {
+    return dimension == FF_DIM_RECOMPUTE || dimension == FF_DIM_CP_KIND ||
+           dimension == FF_DIM_WEIGHTS || dimension == FF_DIM_RECIPE ||
+           dimension == FF_DIM_SCHEDULE;
 }
 
 static bool read_value(ff_dimension dimension, const char *text, int32_t *value) {
     int64_t count;
     if (dimension == FF_DIM_RECOMPUTE)
         return read_recompute(text, value);
-    if (dimension == FF_DIM_CP_KIND || dimension == FF_DIM_WEIGHTS)
+    if (has_words(dimension))
         return read_word(dimension, text, value);
     if (!ff_parse_count(text, &count) || count > (1 << 20))
         return false;
@@ -86,7 +109,8 @@ static bool read_dimension(const char *name, const char *option, ff_diagnostics 
         ff_report_help(findings, "did you mean \"%s\"?", dimension_names[nearest]);
     else
         ff_report_help(findings,
-                       "dimensions: tp pp cp ep etp dp sp cp_kind mbs vpp zero recompute");
+                       "dimensions: tp pp cp ep etp dp sp cp_kind mbs vpp zero recompute schedule "
+                       "recipe");
     return false;
 }
 
@@ -103,9 +127,12 @@ static const char *help_on_values(ff_dimension dimension, const char *word) {
     if (dimension == FF_DIM_ZERO)
         return "0, 1, 2 or 3";
     if (dimension == FF_DIM_RECOMPUTE)
-        return "none, selective:norm+act, selective:core, selective:mlp+norm or full";
+        return "none, selective:norm+act, selective:core, selective:mlp+norm, full:N or full";
     if (dimension == FF_DIM_CP_KIND)
         return "ring, allgather, ulysses or hybrid:U";
+    if (dimension == FF_DIM_RECIPE || dimension == FF_DIM_SCHEDULE)
+        return dimension == FF_DIM_RECIPE ? ff_layout_key_help_of("recipe")->values
+                                          : ff_layout_key_help_of("schedule")->values;
     if (dimension == FF_DIM_WEIGHTS)
         return "stream or resident";
     if (dimension == FF_DIM_SP)
@@ -149,14 +176,14 @@ static const struct relation {
 } relations[] = {{"<=", FF_AT_MOST, 0}, {">=", FF_AT_LEAST, 0}, {"!=", FF_IS_NONE_OF, 0},
                  {"<", FF_AT_MOST, -1}, {">", FF_AT_LEAST, 1},  {"=", FF_IS_ONE_OF, 0}};
 
-/* A bound is one number; only = and != take several values, and those of recompute have no order. */
+/* A bound is one number; only = and != take several values, and words have no order. */
 static bool check_bound(const struct relation *relation, ff_diagnostics *findings,
                         ff_condition *condition) {
     bool is_bound = relation->relation == FF_AT_MOST || relation->relation == FF_AT_LEAST;
     const char *name = dimension_names[condition->dimension];
     condition->relation = relation->relation;
     condition->value[0] += relation->offset;
-    if (!is_bound || (condition->values == 1 && condition->dimension != FF_DIM_RECOMPUTE))
+    if (!is_bound || (condition->values == 1 && !has_words(condition->dimension)))
         return true;
     if (condition->values > 1)
         ff_report(findings, FF0403, FF_NOWHERE, "--where: %s%s is a bound and takes one value",
@@ -185,8 +212,23 @@ static bool read_condition(char *text, ff_diagnostics *findings, ff_condition *c
     return false;
 }
 
+/* ",," or a comma at an end: something was left out. */
+static bool has_gap(const char *text) {
+    bool gap = true;
+    for (; *text != '\0'; text++) {
+        if (*text == ',' && gap)
+            return true;
+        gap = *text == ',' || (gap && *text == ' ');
+    }
+    return gap;
+}
+
 static void read_where(ff_space *space, char *copy, ff_diagnostics *findings) {
     char *rest = NULL;
+    if (has_gap(copy)) {
+        ff_report(findings, FF0403, FF_NOWHERE, "--where: a condition between commas is empty");
+        ff_report_help(findings, "for example tp=8,pp<=16,zero!=3,cp=1|2");
+    }
     for (char *word = strtok_r(copy, ", ", &rest); word != NULL;
          word = strtok_r(NULL, ", ", &rest)) {
         if (space->conditions == FF_MOST_CONDITIONS) {
@@ -227,6 +269,13 @@ ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
     if (options->grid != NULL)
         read_grid(space, ff_arena_copy(arena, options->grid, strlen(options->grid)), findings);
     return ff_diagnostics_count_of(findings, FF_ERROR) > errors ? FF_INVALID : FF_OK;
+}
+
+bool ff_space_names(const ff_space *space, ff_dimension dimension) {
+    for (int i = 0; i < space->conditions; i++)
+        if (space->condition[i].dimension == dimension)
+            return true;
+    return space->choices[dimension] > 0;
 }
 
 static bool meets(const ff_condition *c, int32_t value) {

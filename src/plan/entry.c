@@ -87,7 +87,8 @@ static void memory_facts(const ff_layout *layout, const ff_estimate *estimate,
     ff_facts_close(facts);
 }
 
-void ff_time_facts(const ff_step_time *time, ff_facts *facts) {
+void ff_time_facts(const ff_estimate *estimate, ff_facts *facts) {
+    const ff_step_time *time = &estimate->time;
     ff_facts_open_record(facts, "time");
     ff_facts_add_real(facts, "step_s", time->step_s);
     ff_facts_add_real(facts, "compute_s", time->compute_s);
@@ -98,7 +99,7 @@ void ff_time_facts(const ff_step_time *time, ff_facts *facts) {
     ff_facts_close(facts);
     ff_facts_add_real(facts, "optimizer_s", time->optimizer_s);
     ff_facts_add_integer(facts, "slowest_stage", time->slowest_stage);
-    ff_facts_add_basis(facts, FF_BASIS_CLOSED_FORM);
+    ff_facts_add_basis(facts, estimate->simulated ? FF_BASIS_SIMULATED : FF_BASIS_CLOSED_FORM);
     ff_facts_close(facts);
 }
 
@@ -116,7 +117,8 @@ void ff_entry_facts(const ff_job *job, const ff_layout *layout, const ff_estimat
                          ff_mul(ff_layout_batch_sequences(layout), job->seq));
     if (estimate->time.step_s <= 0)
         return;
-    ff_time_facts(&estimate->time, facts);
+    ff_facts_add_integer(facts, "gbs_tokens_counted", estimate->counted_tokens);
+    ff_time_facts(estimate, facts);
     ff_facts_add_real(facts, "tokens_per_s_per_device", estimate->tokens_per_s_per_device);
     ff_facts_add_real(facts, "model_tflops_per_device", estimate->model_flops_per_device / 1e12);
     ff_facts_add_real(facts, "mfu", estimate->mfu);

@@ -12,7 +12,7 @@ void ff_entry_facts(const ff_job *job, const ff_layout *layout, const ff_estimat
 void ff_layout_facts(const ff_layout *layout, ff_facts *facts);
 /* A stage's bytes by category, into an open record. */
 void ff_stage_facts(const ff_stage_memory *memory, int64_t stage, ff_facts *facts);
-void ff_time_facts(const ff_step_time *time, ff_facts *facts);
+void ff_time_facts(const ff_estimate *estimate, ff_facts *facts);
 
 /* What the question was, with all defaults: the record `inputs` of every answer. */
 void ff_inputs_of_job(const ff_job *job, ff_facts *facts);

@@ -76,7 +76,7 @@ ff_status ff_explained_open(const ff_job *job, const char *text, ff_diagnostics 
     e->options = ff_evaluator_options(e->evaluator);
     e->stages = FF_ARENA_ARRAY(e->arena, e->layout.pp, ff_stage_memory);
     ff_evaluate_memory(e->evaluator, &e->layout, &e->estimate, e->stages);
-    ff_evaluate_time(e->evaluator, &e->layout, &e->estimate);
+    ff_evaluate_exactly(e->evaluator, &e->layout, &e->estimate);
     ff_evaluate_reaches(e->evaluator, &e->layout, &e->reaches);
     e->program = ff_program_create(&job->model, &e->layout, &e->options, findings);
     return e->program == NULL ? FF_NO : FF_OK;
@@ -152,7 +152,7 @@ void ff_variant_look(const ff_explained *e, const ff_layout *layout, ff_variant 
     if (program == NULL)
         return;
     ff_evaluate_memory(e->evaluator, &variant->layout, &variant->estimate, NULL);
-    ff_evaluate_time(e->evaluator, &variant->layout, &variant->estimate);
+    ff_evaluate_exactly(e->evaluator, &variant->layout, &variant->estimate);
     int stage;
     variant->counts = ff_telling_counts(program, &variant->layout, variant->count, &stage);
     variant->params = ff_program_stage_params(&e->job->model, &variant->layout, stage);

@@ -101,14 +101,12 @@ static choices choices_of(const ff_space *space, ff_dimension dimension) {
 
 /* What the user must not give, since the lesson's ledger has no such dimension. */
 static bool refuse_unknown(const ff_space *space, ff_diagnostics *findings) {
-    const ff_dimension unknown[] = {FF_DIM_VPP,     FF_DIM_RECOMPUTE, FF_DIM_ETP,     FF_DIM_ORDER,
-                                    FF_DIM_CP_KIND, FF_DIM_SP,        FF_DIM_WEIGHTS, FF_DIM_GROUP};
+    const ff_dimension unknown[] = {
+        FF_DIM_VPP,   FF_DIM_SCHEDULE, FF_DIM_RECOMPUTE, FF_DIM_RECIPE,  FF_DIM_ETP,
+        FF_DIM_ORDER, FF_DIM_CP_KIND,  FF_DIM_SP,        FF_DIM_WEIGHTS, FF_DIM_GROUP};
     bool refused = false;
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        bool given = space->choices[unknown[i]] > 0;
-        for (int c = 0; c < space->conditions; c++)
-            given = given || space->condition[c].dimension == unknown[i];
-        if (!given)
+        if (!ff_space_names(space, unknown[i]))
             continue;
         ff_report(findings, FF0403, FF_NOWHERE, "the lesson's ledger knows no %s",
                   ff_dimension_name(unknown[i]));

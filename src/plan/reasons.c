@@ -5,6 +5,7 @@
  *                 candidates are priced again: the nearest factor at which another one wins
  *   close         candidates within the model's own error (data/accuracy.yaml): the two to measure
  *                 are the first and the closest one that divides the work otherwise
+ *   schedule      the best among schedules that the stack does not run
  *   baselines     the best layout of each rule of thumb, found by a search of its own subspace
  *
  * Assumption: a winner under another constant is among the candidates kept (the best by time). */
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RIVALS = 24, BISECTIONS = 6 };
+enum { MOST_RIVALS = 64, BISECTIONS = 6 };
 static const double LARGEST_FACTOR = 4;
 
 /* ---- another constant ---- */
@@ -88,7 +89,8 @@ static int64_t rivals_of(const ff_plan_set *set) {
     return set->kept < MOST_RIVALS ? set->kept : MOST_RIVALS;
 }
 
-/* The candidate that wins when a constant is scaled; those that no longer fit do not count. */
+/* The candidate that wins when a constant is scaled; those that no longer fit do not count. Times
+ * are by formula, corrected by what the run made of it. */
 static int64_t winner(const ff_plan_set *set, const knob *k, double factor) {
     ff_job *job = FF_ARENA_NEW(set->arena, ff_job);
     ff_profile *profile = FF_ARENA_NEW(set->arena, ff_profile);
@@ -102,13 +104,15 @@ static int64_t winner(const ff_plan_set *set, const knob *k, double factor) {
     double best_s = INFINITY;
     for (int64_t i = 0; evaluator != NULL && i < rivals_of(set); i++) {
         ff_estimate estimate;
-        ff_space_layout(&set->space, &set->best[i].point, NULL, layout);
+        ff_candidate_layout(set, &set->best[i], layout);
         ff_evaluate_memory(evaluator, layout, &estimate, NULL);
         if (estimate.verdict == FF_TOO_BIG)
             continue;
         ff_evaluate_time(evaluator, layout, &estimate);
-        if (estimate.s_per_token < best_s * (1 - 1e-9)) {
-            best_s = estimate.s_per_token;
+        double ratio = set->best[i].formula_ratio, s = estimate.s_per_token;
+        s = ratio > 0 ? s / ratio : s;
+        if (s < best_s * (1 - 1e-9)) {
+            best_s = s;
             best = i;
         }
     }
@@ -135,11 +139,11 @@ static double flip(const ff_plan_set *set, const knob *k, double limit, int64_t 
     return other;
 }
 
-static void layout_text(const ff_plan_set *set, const ff_point *point, const char *name,
+static void layout_text(const ff_plan_set *set, const ff_candidate *candidate, const char *name,
                         ff_facts *facts) {
     char text[FF_LAYOUT_TEXT_BYTES];
     ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
-    ff_space_layout(&set->space, point, NULL, layout);
+    ff_candidate_layout(set, candidate, layout);
     ff_facts_add_text(facts, name, "%s",
                       ff_layout_print(layout, FF_LAYOUT_SHORT, text, sizeof text));
 }
@@ -158,7 +162,7 @@ static void knob_facts(const ff_plan_set *set, const knob *k, ff_facts *facts) {
     if (factor > 0) {
         ff_facts_add_real(facts, "flips_at", now * factor);
         ff_facts_add_real(facts, "factor", factor);
-        layout_text(set, &set->best[takes_up ? up_to : down_to].point, "to", facts);
+        layout_text(set, &set->best[takes_up ? up_to : down_to], "to", facts);
     } else {
         ff_facts_add_null(facts, "flips_at");
     }
@@ -205,7 +209,7 @@ static void close_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_add_boolean(facts, "at_least", within == set->kept && set->kept == set->room);
     if (rival > 0) {
         ff_facts_add_integer(facts, "rival_rank", rival + 1);
-        layout_text(set, &set->best[rival].point, "rival", facts);
+        layout_text(set, &set->best[rival], "rival", facts);
         ff_facts_add_real(facts, "ratio", set->best[rival].s_per_token / set->best[0].s_per_token);
     }
     ff_facts_close(facts);
@@ -218,9 +222,9 @@ static void cliff_facts(const ff_plan_set *set, ff_facts *facts) {
                                                         "DP"};
     ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
     ff_estimate e;
-    ff_space_layout(&set->space, &set->best[0].point, NULL, layout);
+    ff_candidate_layout(set, &set->best[0], layout);
     ff_evaluate_memory(set->evaluator, layout, &e, NULL);
-    ff_evaluate_time(set->evaluator, layout, &e);
+    ff_evaluate_exactly(set->evaluator, layout, &e);
     double loss_s = e.time.bubble_s;
     const char *loss = "the bubble";
     for (int i = 0; i < FF_EXPOSED_COUNT; i++) {
@@ -262,14 +266,15 @@ static void decision_tree(const ff_plan_set *set, char *where, size_t bytes) {
 
 static void baseline_facts(const ff_plan_set *set, const char *name, const char *where,
                            ff_facts *facts) {
-    ff_plan_options options = {.top = 1, .where = where, .without_reasons = true};
+    ff_plan_options options = {
+        .top = 1, .where = where, .by_formula = set->options.by_formula, .without_reasons = true};
     ff_plan_set *found = NULL;
     ff_facts_open_record(facts, NULL);
     ff_facts_add_text(facts, "name", "%s", name);
     ff_facts_add_text(facts, "where", "%s", where);
     ff_status status = ff_plan_search(&set->job, &options, NULL, &found);
     if (status == FF_OK) {
-        layout_text(found, &found->best[0].point, "layout", facts);
+        layout_text(found, &found->best[0], "layout", facts);
         ff_facts_add_real(facts, "ratio", found->best[0].s_per_token / set->best[0].s_per_token);
     } else {
         ff_facts_add_null(facts, "layout");
@@ -279,21 +284,65 @@ static void baseline_facts(const ff_plan_set *set, const char *name, const char 
 }
 
 static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
-    char tree[128], gold[128];
+    char tree[128], gold[128], name[64];
+    int64_t domain = set->job.cluster.domain_devices, tp = domain < 8 ? domain : 8;
     decision_tree(set, tree, sizeof tree);
-    snprintf(
-        gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0",
-        (long long)(set->job.cluster.domain_devices < 8 ? set->job.cluster.domain_devices : 8));
+    snprintf(gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0", (long long)tp);
+    snprintf(name, sizeof name, "TP %lld x PP x DP, ZeRO-1", (long long)tp);
     ff_facts_open_list(facts, "baselines");
     baseline_facts(set, "decision tree", tree, facts);
-    baseline_facts(set, "TP x PP x DP, ZeRO-1", gold, facts);
+    baseline_facts(set, name, gold, facts);
     baseline_facts(set, "ZeRO-3 alone", "tp=1,pp=1,cp=1,zero=3,zero_group=0", facts);
     ff_facts_close(facts);
+}
+
+/* ---- schedules that the stack does not run ---- */
+
+static bool other_schedules(const ff_plan_set *set, char *grid, size_t bytes) {
+    size_t used = (size_t)snprintf(grid, bytes, "schedule=");
+    const char *before = "";
+    for (int kind = FF_SCHEDULE_1F1B; kind < FF_SCHEDULE_COUNT; kind++) {
+        if (set->job.profile->schedules & 1u << kind)
+            continue;
+        used += (size_t)snprintf(grid + used, bytes - used, "%s%s", before,
+                                 ff_schedule_name((ff_schedule_kind)kind));
+        before = ",";
+    }
+    return before[0] != '\0';
+}
+
+/* Among layouts that divide a layer as the first does. */
+static void schedule_facts(const ff_plan_set *set, ff_facts *facts) {
+    char where[160], grid[160];
+    const int32_t *at = set->best[0].point.value;
+    ff_plan_options options = {.top = 1,
+                               .where = where,
+                               .grid = grid,
+                               .by_formula = set->options.by_formula,
+                               .without_reasons = true};
+    ff_plan_set *found = NULL;
+    ff_layout *layout = FF_ARENA_NEW(set->arena, ff_layout);
+    if (ff_space_names(&set->space, FF_DIM_SCHEDULE) || !other_schedules(set, grid, sizeof grid))
+        return;
+    snprintf(where, sizeof where, "tp=%d,cp=%d,ep=%d,etp=%d,zero=%d,pp>1,cp_kind=ring,order=0",
+             at[FF_DIM_TP], at[FF_DIM_CP], at[FF_DIM_EP], at[FF_DIM_ETP], at[FF_DIM_ZERO]);
+    if (ff_plan_search(&set->job, &options, NULL, &found) == FF_OK) {
+        ff_candidate_layout(found, &found->best[0], layout);
+        ff_facts_open_record(facts, "other_schedule");
+        ff_facts_add_text(facts, "schedule", "%s",
+                          ff_schedule_name((ff_schedule_kind)layout->schedule));
+        ff_facts_add_text(facts, "profile", "%s", set->job.profile->name);
+        layout_text(found, &found->best[0], "layout", facts);
+        ff_facts_add_real(facts, "ratio", found->best[0].s_per_token / set->best[0].s_per_token);
+        ff_facts_close(facts);
+    }
+    ff_plan_free(found);
 }
 
 void ff_reasons_facts(const ff_plan_set *set, ff_facts *facts) {
     cliff_facts(set, facts);
     sensitivity_facts(set, facts);
     close_facts(set, facts);
+    schedule_facts(set, facts);
     baselines_facts(set, facts);
 }

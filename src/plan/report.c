@@ -5,7 +5,9 @@
 #include "cluster/describe.h"
 #include "plan/entry.h"
 #include "plan/lesson.h"
+#include "plan/pareto.h"
 #include "plan/reasons.h"
+#include "plan/refine.h"
 #include "plan/remedy.h"
 #include "plan/search.h"
 #include <stdio.h>
@@ -23,11 +25,13 @@ typedef struct view {
 
 static void look_again(const ff_plan_set *set, const ff_candidate *candidate, bool timed, view *v) {
     char whole[FF_LAYOUT_TEXT_BYTES];
-    ff_space_layout(&set->space, &candidate->point, NULL, &v->layout);
+    ff_candidate_layout(set, candidate, &v->layout);
     v->stages = FF_ARENA_ARRAY(set->arena, v->layout.pp, ff_stage_memory);
     ff_evaluate_memory(set->evaluator, &v->layout, &v->estimate, v->stages);
-    if (timed)
+    if (timed && set->options.by_formula)
         ff_evaluate_time(set->evaluator, &v->layout, &v->estimate);
+    else if (timed)
+        ff_evaluate_exactly(set->evaluator, &v->layout, &v->estimate);
     ff_layout_print(&v->layout, FF_LAYOUT_SHORT, whole, sizeof whole);
     strncpy(v->text, whole, sizeof v->text - 1);
     v->text[sizeof v->text - 1] = '\0';
@@ -170,9 +174,9 @@ static void terms_of(const ff_step_time *a, const ff_step_time *b, term *terms) 
         terms[3 + i] = (term){names[i], a->exposed_s[i], b->exposed_s[i]};
 }
 
-/* Steps of different batches are compared at the first one's batch. */
+/* Steps of different batches are compared at the first one's batch, by what counts of each. */
 static double scale_of(const view *to, const view *from) {
-    return (double)to->estimate.batch_tokens / (double)from->estimate.batch_tokens;
+    return (double)to->estimate.counted_tokens / (double)from->estimate.counted_tokens;
 }
 
 static void against_facts(const view *first, const view *second, ff_facts *facts) {
@@ -245,11 +249,14 @@ static bool find_slow(const ff_plan_set *set, ff_candidate *slow) {
     snprintf(across, sizeof across, "tp=%lld,zero_group=0,order=0",
              (long long)ff_mul(2, set->job.cluster.domain_devices));
     for (size_t i = 0; i < sizeof wheres / sizeof *wheres; i++) {
-        ff_plan_options options = {.top = 1, .where = wheres[i], .without_reasons = true};
+        ff_plan_options options = {.top = 1,
+                                   .where = wheres[i],
+                                   .by_formula = set->options.by_formula,
+                                   .without_reasons = true};
         ff_plan_set *found = NULL;
         bool fits = ff_plan_search(&set->job, &options, NULL, &found) == FF_OK;
         if (fits)
-            *slow = found->best[0];
+            *slow = ff_candidate_copy(set->arena, &found->best[0]);
         ff_plan_free(found);
         if (fits)
             return true;
@@ -333,6 +340,20 @@ static void nothing_fits_facts(const ff_plan_set *set, ff_facts *facts) {
 
 /* ---- the document ---- */
 
+/* What running the best came to. */
+static void refined_facts(const ff_plan_set *set, ff_facts *facts) {
+    const ff_refined *r = &set->refined;
+    ff_facts_open_record(facts, "simulated");
+    ff_facts_add_integer(facts, "layouts", r->count);
+    ff_facts_add_real(facts, "bound_ratio", FF_REFINE_BOUND);
+    ff_facts_add_boolean(facts, "capped", r->capped);
+    ff_facts_add_integer(facts, "moved", r->moved);
+    ff_facts_add_boolean(facts, "order_changed", r->moved > 0);
+    ff_facts_add_integer(facts, "first_was", set->best[0].formula_rank);
+    ff_facts_add_integer(facts, "stages_changed", r->splits);
+    ff_facts_close(facts);
+}
+
 static void search_facts(const ff_plan_set *set, double elapsed_s, ff_facts *facts) {
     const ff_search_counts *c = &set->counts;
     ff_facts_open_record(facts, "search");
@@ -342,6 +363,8 @@ static void search_facts(const ff_plan_set *set, double elapsed_s, ff_facts *fac
     ff_facts_add_integer(facts, "too_big", c->too_big);
     ff_facts_add_integer(facts, "estimated", c->estimated);
     ff_facts_add_real(facts, "elapsed_s", elapsed_s);
+    if (set->refined.count > 0)
+        refined_facts(set, facts);
     ff_facts_close(facts);
 }
 
@@ -373,6 +396,8 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
     slow_facts(set, &first, facts);
     if (set->has_too_big)
         too_big_facts(set, facts);
+    if (set->options.pareto)
+        ff_pareto_facts(set, facts);
     if (!set->options.without_reasons)
         ff_reasons_facts(set, facts);
 }

@@ -2,12 +2,13 @@
 
 #include "base/number.h"
 #include "plan/lesson.h"
+#include "plan/refine.h"
 #include "rules/rules.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Up to here the best are kept in order as they come; above, all are kept and sorted. */
-enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5, KEPT_FOR_REASONS = 64 };
+enum { LARGEST_ORDERED_TOP = 1000, MOST_ACTIVE = 5 };
 
 static int sign(double difference) {
     return difference < 0 ? -1 : difference > 0;
@@ -26,6 +27,22 @@ int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_object
     if (first == 0)
         first = sign(a->s_per_token - b->s_per_token);
     return first != 0 ? first : sign((double)(a->order - b->order));
+}
+
+void ff_candidate_layout(const ff_plan_set *set, const ff_candidate *candidate, ff_layout *layout) {
+    ff_space_layout(&set->space, &candidate->point, NULL, layout);
+    if (candidate->split != NULL)
+        ff_split_put(candidate->split, layout);
+}
+
+ff_candidate ff_candidate_copy(ff_arena *arena, const ff_candidate *candidate) {
+    ff_candidate copy = *candidate;
+    if (candidate->split != NULL) {
+        ff_stage_split *split = FF_ARENA_NEW(arena, ff_stage_split);
+        *split = *candidate->split;
+        copy.split = split;
+    }
+    return copy;
 }
 
 int ff_point_active_dimensions(const ff_point *point) {
@@ -147,38 +164,103 @@ static void note_illegal(void *context, const ff_point *point, int64_t points) {
         ff_rules_check(&c, set->first_illegal);
 }
 
-static bool judge(void *context, const ff_point *point, const ff_layout *layout) {
-    ff_plan_set *set = context;
-    ff_estimate estimate;
-    ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
-    ff_evaluate_memory(set->evaluator, layout, &estimate, NULL);
-    candidate.verdict = estimate.verdict;
-    candidate.peak_bytes = estimate.peak_bytes;
-    if (estimate.verdict == FF_TOO_BIG) {
-        set->counts.too_big++;
-        note_too_big(set, &candidate);
-        return true;
-    }
-    ff_evaluate_time(set->evaluator, layout, &estimate);
-    candidate.s_per_token = estimate.s_per_token;
-    set->counts.estimated++;
-    keep(set, &candidate);
-    note_roomy(set, &candidate);
+/* Whether bounds may be used: only where time decides, and once enough is kept. */
+static bool is_bounded(const ff_plan_set *set) {
+    return !set->options.no_prune && !set->keeps_all && set->kept == set->room && set->has_roomy &&
+           set->options.objective == FF_OBJECTIVE_TOKENS;
+}
+
+/* Slower than all that is kept, and than the best with room: neither list can change. */
+static bool is_hopeless(const ff_plan_set *set, double least_s) {
+    return least_s >= set->best[set->kept - 1].s_per_token && least_s >= set->roomy.s_per_token;
+}
+
+static bool reject_too_big(ff_plan_set *set, const ff_candidate *candidate) {
+    set->counts.too_big++;
+    note_too_big(set, candidate);
     return true;
 }
 
-/* Skips what a bound shows to be slower than all that is kept, and than the best with room: neither
- * list can change. Only where time decides, and once enough is kept. */
+/* Schedules that must be run to be timed are first held against a bound. */
+static bool time_it(ff_plan_set *set, const ff_layout *layout, ff_estimate *estimate,
+                    ff_candidate *candidate) {
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    if (ff_schedule_splits(&shape) && is_bounded(set) &&
+        is_hopeless(set, ff_evaluate_least_s(set->evaluator, layout)))
+        return false;
+    ff_evaluate_time(set->evaluator, layout, estimate);
+    candidate->s_per_token = estimate->s_per_token;
+    return true;
+}
+
+static void keep_timed(ff_plan_set *set, const ff_layout *layout, ff_estimate *estimate,
+                       ff_candidate *candidate) {
+    if (!time_it(set, layout, estimate, candidate)) {
+        set->counts.pruned++;
+        return;
+    }
+    set->counts.estimated++;
+    keep(set, candidate);
+    note_roomy(set, candidate);
+}
+
+/* With the fewest recomputed layers that leave room, when the fewest that fit are tight. */
+static void note_roomier(ff_plan_set *set, ff_layout *layout, ff_candidate candidate) {
+    ff_estimate estimate;
+    int64_t capacity = set->job.cluster.device.memory_bytes;
+    int64_t limit = capacity - ff_ledger_margin(capacity, set->job.margin_bytes);
+    if (ff_evaluate_fewest_recomputed(set->evaluator, layout, limit) != FF_COUNT_SOME)
+        return;
+    ff_evaluate_memory(set->evaluator, layout, &estimate, NULL);
+    candidate.point.recomputed = (int32_t)layout->recompute_layers;
+    candidate.verdict = estimate.verdict;
+    candidate.peak_bytes = estimate.peak_bytes;
+    if (time_it(set, layout, &estimate, &candidate))
+        note_roomy(set, &candidate);
+}
+
+/* The fewest layers that fit. Where that is none or all of them the layout is another point's, and
+ * not one of its own. */
+static bool judge_counted(ff_plan_set *set, ff_candidate *candidate, ff_layout *layout) {
+    ff_estimate estimate;
+    ff_count_answer answer =
+        ff_evaluate_fewest_recomputed(set->evaluator, layout, set->job.cluster.device.memory_bytes);
+    if (answer == FF_COUNT_NONE || answer == FF_COUNT_ALL) {
+        set->counts.illegal++;
+        return true;
+    }
+    ff_evaluate_memory(set->evaluator, layout, &estimate, NULL);
+    candidate->point.recomputed = (int32_t)layout->recompute_layers;
+    candidate->verdict = estimate.verdict;
+    candidate->peak_bytes = estimate.peak_bytes;
+    if (answer == FF_COUNT_TOO_FEW)
+        return reject_too_big(set, candidate);
+    keep_timed(set, layout, &estimate, candidate);
+    if (candidate->verdict == FF_TIGHT)
+        note_roomier(set, layout, *candidate);
+    return true;
+}
+
+static bool judge(void *context, const ff_point *point, ff_layout *layout) {
+    ff_plan_set *set = context;
+    ff_estimate estimate;
+    ff_candidate candidate = {.point = *point, .order = set->counts.considered++};
+    if (ff_space_is_counted(point))
+        return judge_counted(set, &candidate, layout);
+    ff_evaluate_memory(set->evaluator, layout, &estimate, NULL);
+    candidate.verdict = estimate.verdict;
+    candidate.peak_bytes = estimate.peak_bytes;
+    if (estimate.verdict == FF_TOO_BIG)
+        return reject_too_big(set, &candidate);
+    keep_timed(set, layout, &estimate, &candidate);
+    return true;
+}
+
 static bool worth_entering(void *context, const ff_point *point, const ff_layout *layout,
                            int64_t points) {
     ff_plan_set *set = context;
     (void)point;
-    bool bounded = !set->options.no_prune && !set->keeps_all && set->kept == set->room &&
-                   set->has_roomy && set->options.objective == FF_OBJECTIVE_TOKENS;
-    if (!bounded)
-        return true;
-    double floor_s = ff_evaluate_floor_s(set->evaluator, layout);
-    if (floor_s < set->best[set->kept - 1].s_per_token || floor_s < set->roomy.s_per_token)
+    if (!is_bounded(set) || !is_hopeless(set, ff_evaluate_floor_s(set->evaluator, layout)))
         return true;
     set->counts.considered += points;
     set->counts.pruned += points;
@@ -238,8 +320,7 @@ static ff_plan_set *new_set(const ff_job *job, const ff_plan_options *options) {
     set->keeps_all =
         options->top == 0 || options->top > LARGEST_ORDERED_TOP || options->near_ratio > 0;
     set->room = set->keeps_all ? 1024 : options->top;
-    if (!options->without_reasons && set->room < KEPT_FOR_REASONS)
-        set->room = KEPT_FOR_REASONS;
+    set->room = (int)ff_max(set->room, ff_refined_most(options));
     set->best = FF_ARENA_ARRAY(arena, set->room, ff_candidate);
     return set;
 }
@@ -259,6 +340,8 @@ static ff_status search_full(ff_plan_set *set, ff_diagnostics *findings) {
         .context = set, .visit = judge, .illegal = note_illegal, .enter = worth_entering};
     ff_space_walk(&set->space, set->arena, &walker);
     rank_all(set);
+    if (!set->options.by_formula)
+        ff_refine(set);
     prefer_plain(set);
     cut_to_top(set);
     return set->kept > 0 ? FF_OK : FF_NO;

@@ -5,15 +5,27 @@
 
 #include "plan/evaluate.h"
 #include "plan/space.h"
+#include "plan/split.h"
 
 /* A point and how it did; small, since many are kept. */
 typedef struct ff_candidate {
     ff_point point;
+    const ff_stage_split *split; /* what its stages hold, when that was changed; else NULL */
     ff_verdict verdict;
     int64_t peak_bytes;
-    double s_per_token; /* 0 when not timed */
-    int64_t order;      /* its number in the walk */
+    double s_per_token;   /* 0 when not timed */
+    int64_t order;        /* its number in the walk */
+    double formula_ratio; /* time by formula over time by run; 0 when it was not run */
+    int32_t formula_rank; /* from 1; 0 when it was not run */
 } ff_candidate;
+
+/* What looking again at the best came to (refine.h). */
+typedef struct ff_refined {
+    int64_t count;
+    bool capped;    /* more lie within the bound, or may: no more were kept */
+    int64_t splits; /* of the layouts, those whose stages were changed */
+    int64_t moved;  /* places where the order is another one */
+} ff_refined;
 
 typedef struct ff_search_counts {
     int64_t considered, illegal, pruned, too_big, estimated;
@@ -26,6 +38,7 @@ struct ff_plan_set {
     ff_space space;
     ff_evaluator *evaluator;
     ff_search_counts counts;
+    ff_refined refined;
     ff_candidate *best; /* by rank */
     int64_t kept, room; /* more than are shown: rivals for the reasons */
     int64_t shown;
@@ -41,6 +54,10 @@ struct ff_plan_set {
 
 /* By the job's objective: negative when a is better. */
 int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_objective objective);
+/* The candidate's derived layout. */
+void ff_candidate_layout(const ff_plan_set *set, const ff_candidate *candidate, ff_layout *layout);
+/* The candidate of another search, to be kept with this one. */
+ff_candidate ff_candidate_copy(ff_arena *arena, const ff_candidate *candidate);
 int ff_point_active_dimensions(const ff_point *point);
 
 #endif

@@ -1,17 +1,19 @@
 #include "plan/space.h"
 
 #include "base/number.h"
+#include "cost/profile.h"
 #include "layout/keys.h"
 #include "rules/rules.h"
 #include <string.h>
 
 /* From cheap to dear; core attention is offered where the kernels keep scores. */
 const ff_recompute_choice ff_recompute_choices[] = {
-    {"none", FF_RECOMPUTE_NONE, 0},
-    {"selective:norm+act", FF_RECOMPUTE_SELECTIVE, FF_MODULE_NORM | FF_MODULE_ACTIVATION},
-    {"selective:core", FF_RECOMPUTE_SELECTIVE, FF_MODULE_CORE},
-    {"selective:mlp+norm", FF_RECOMPUTE_SELECTIVE, FF_MODULE_MLP | FF_MODULE_NORM},
-    {"full", FF_RECOMPUTE_FULL, 0},
+    {"none", FF_RECOMPUTE_NONE, 0, false},
+    {"selective:norm+act", FF_RECOMPUTE_SELECTIVE, FF_MODULE_NORM | FF_MODULE_ACTIVATION, false},
+    {"selective:core", FF_RECOMPUTE_SELECTIVE, FF_MODULE_CORE, false},
+    {"selective:mlp+norm", FF_RECOMPUTE_SELECTIVE, FF_MODULE_MLP | FF_MODULE_NORM, false},
+    {"full:N", FF_RECOMPUTE_FULL, 0, true},
+    {"full", FF_RECOMPUTE_FULL, 0, false},
 };
 const int ff_recompute_choice_count = sizeof ff_recompute_choices / sizeof *ff_recompute_choices;
 
@@ -84,6 +86,55 @@ static void chunk_counts(const ff_space *space, int64_t pp, values *v) {
     }
 }
 
+/* What the stack runs, unless the user names others. */
+static void schedule_kinds(const ff_space *space, values *v) {
+    bool named = ff_space_names(space, FF_DIM_SCHEDULE);
+    if (add_choices(space, FF_DIM_SCHEDULE, v))
+        return;
+    for (int kind = 0; kind < FF_SCHEDULE_COUNT; kind++)
+        if (named || (space->job->profile->schedules & 1u << kind) != 0)
+            add(space, FF_DIM_SCHEDULE, v, kind);
+}
+
+/* What runs the pipeline: schedule and chunks a stage together. */
+typedef struct pipeline {
+    int32_t schedule, vpp;
+} pipeline;
+
+typedef struct pipelines {
+    int count;
+    pipeline of[FF_MOST_CHOICES];
+} pipelines;
+
+static void add_pipelines(ff_schedule_kind kind, const values *chunks, pipelines *all) {
+    int own = ff_schedule_own_chunks(kind);
+    for (int i = 0; i < chunks->count && all->count < FF_MOST_CHOICES; i++)
+        if (own == 0 ? chunks->value[i] > 1 : chunks->value[i] == own)
+            all->of[all->count++] = (pipeline){(int32_t)kind, chunks->value[i]};
+}
+
+/* On one stage all schedules are one. */
+static void fill_pipelines(const ff_space *space, int64_t pp, pipelines *all) {
+    values kinds, chunks;
+    schedule_kinds(space, &kinds);
+    chunk_counts(space, pp, &chunks);
+    all->count = 0;
+    for (int i = 0; i < kinds.count; i++)
+        if (pp > 1 || kinds.value[i] == FF_SCHEDULE_1F1B)
+            add_pipelines((ff_schedule_kind)kinds.value[i], &chunks, all);
+}
+
+/* The job's recipe, or those that the user names. */
+static void recipes(const ff_space *space, values *v) {
+    if (add_choices(space, FF_DIM_RECIPE, v))
+        return;
+    const ff_job *job = space->job;
+    bool named = ff_space_names(space, FF_DIM_RECIPE);
+    for (int recipe = 0; recipe < FF_RECIPE_COUNT; recipe++)
+        if (named || recipe == (int)(job->recipe_given ? job->recipe : FF_RECIPE_BF16_MEGATRON))
+            add(space, FF_DIM_RECIPE, v, recipe);
+}
+
 static void expert_counts(const ff_space *space, int64_t ranks, values *v) {
     const ff_layer_kind *kind = ff_model_moe_kind(&space->job->model);
     divisors(space, FF_DIM_EP, ranks, kind == NULL ? 1 : kind->moe.experts, v);
@@ -103,13 +154,20 @@ static int64_t largest_mbs(const ff_space *space, int64_t dp) {
 }
 
 /* The ring is the usual one; gathering K and V trades overlap for fewer steps; Ulysses exchanges
- * heads. */
-static void cp_kinds(const ff_space *space, int64_t cp, values *v) {
+ * heads; a hybrid does so inside the domain and runs a ring between domains. The plain ring is never
+ * faster than the zigzag one. */
+static void cp_kinds(const ff_space *space, int64_t tp, int64_t cp, values *v) {
     static const ff_cp_kind kinds[] = {FF_CP_RING, FF_CP_ALLGATHER, FF_CP_ULYSSES};
     if (add_choices(space, FF_DIM_CP_KIND, v))
         return;
     for (size_t i = 0; i < (cp > 1 ? sizeof kinds / sizeof *kinds : 1); i++)
         add(space, FF_DIM_CP_KIND, v, (int64_t)kinds[i]);
+    int64_t inside = space->job->cluster.domain_devices / tp;
+    if (ff_space_names(space, FF_DIM_CP_KIND))
+        for (int64_t ulysses = 2; ulysses < cp; ulysses++)
+            add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, ulysses));
+    else if (inside > 1 && inside < cp && cp % inside == 0)
+        add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, inside));
 }
 
 /* Sequence parallelism first; experts need it. */
@@ -160,12 +218,7 @@ static bool has_choice(const values *v, int32_t value) {
 /* Resident weights send what ZeRO-1 sends and hold a shard more, so they are walked only when they
  * are asked for, or when ZeRO-1 is not there. */
 static bool walks_resident(const ff_space *space, const values *stages) {
-    if (space->choices[FF_DIM_WEIGHTS] > 0 || !has_choice(stages, 1))
-        return true;
-    for (int i = 0; i < space->conditions; i++)
-        if (space->condition[i].dimension == FF_DIM_WEIGHTS)
-            return true;
-    return false;
+    return ff_space_names(space, FF_DIM_WEIGHTS) || !has_choice(stages, 1);
 }
 
 /* With dp*cp of 1 all stages are one: the default, or another when the user bars it. */
@@ -209,10 +262,15 @@ static ff_layout_context context_of(const ff_space *space) {
 static void set_block(const ff_point *point, ff_layout *layout) {
     const ff_recompute_choice *mode = &ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]];
     layout->sp = point->value[FF_DIM_SP];
-    layout->cp_kind = (ff_cp_kind)point->value[FF_DIM_CP_KIND];
-    layout->ulysses = layout->cp_kind == FF_CP_ULYSSES ? layout->cp : 1;
+    layout->cp_kind = (ff_cp_kind)(point->value[FF_DIM_CP_KIND] % FF_CP_CHOICES);
+    layout->ulysses = layout->cp_kind == FF_CP_ULYSSES ? layout->cp
+                      : layout->cp_kind == FF_CP_HYBRID
+                          ? point->value[FF_DIM_CP_KIND] / FF_CP_CHOICES
+                          : 1;
+    layout->recipe = (ff_recipe)point->value[FF_DIM_RECIPE];
     layout->recompute = mode->mode;
     layout->recompute_modules = mode->modules;
+    layout->recompute_layers = point->recomputed;
 }
 
 static void set_form(const ff_point *point, ff_layout *layout) {
@@ -222,7 +280,7 @@ static void set_form(const ff_point *point, ff_layout *layout) {
     layout->zero_group = group > 0 ? group : layout->dp * layout->cp;
 }
 
-static void set_grid(const ff_space *space, const ff_point *point, ff_layout *layout) {
+static void set_grid(const ff_point *point, ff_layout *layout) {
     ff_layout_init(layout);
     layout->tp = point->value[FF_DIM_TP];
     layout->pp = point->value[FF_DIM_PP];
@@ -231,20 +289,23 @@ static void set_grid(const ff_space *space, const ff_point *point, ff_layout *la
     layout->ep = point->value[FF_DIM_EP];
     layout->etp = point->value[FF_DIM_ETP];
     layout->mbs = point->value[FF_DIM_MBS];
+    layout->schedule = point->value[FF_DIM_SCHEDULE];
     layout->vpp = point->value[FF_DIM_VPP];
     memcpy(layout->dense_order, orders[point->value[FF_DIM_ORDER] % ORDERS],
            sizeof layout->dense_order);
     ff_default_expert_order(layout->dense_order, layout->expert_order);
     if (point->value[FF_DIM_ORDER] > 0)
         layout->etp = 0; /* what lets both grids see the same stages */
-    if (space->job->recipe_given)
-        layout->recipe = space->job->recipe;
+}
+
+bool ff_space_is_counted(const ff_point *point) {
+    return ff_recompute_choices[point->value[FF_DIM_RECOMPUTE]].counted;
 }
 
 bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostics *findings,
                      ff_layout *layout) {
     ff_layout_context context = context_of(space);
-    set_grid(space, point, layout);
+    set_grid(point, layout);
     if (ff_layout_derive(layout, &context, findings) != FF_OK)
         return false;
     set_block(point, layout);
@@ -254,26 +315,27 @@ bool ff_space_layout(const ff_space *space, const ff_point *point, ff_diagnostic
 
 /* ---- the walk ---- */
 
-/* A layout of the current grid for one mbs and vpp, and what is known of it. */
+/* A layout of the current grid for one mbs and pipeline, and what is known of it. */
 typedef struct entry {
     bool made, derived, legal;
-    int32_t sp, cp_kind; /* that `legal` was asked for */
+    int32_t sp, cp_kind, recipe; /* that `legal` was asked for */
     ff_layout layout;
 } entry;
 
 typedef struct walk {
     const ff_space *space;
     const ff_walker *walker;
-    entry *entries; /* [mbs][vpp] of the current grid */
-    values sizes, kinds, sps, modes, chunks;
+    entry *entries; /* [mbs][pipeline] of the current grid */
+    values sizes, kinds, sps, recipes, modes;
+    pipelines pipelines;
     zero_forms forms;
     ff_point point;
     int64_t grids; /* passed so far */
     bool stopped;
 } walk;
 
-static entry *entry_of(walk *w, int size, int chunk) {
-    entry *e = &w->entries[size * w->chunks.count + chunk];
+static entry *entry_of(walk *w, int size, int index) {
+    entry *e = &w->entries[size * w->pipelines.count + index];
     if (e->made)
         return e;
     e->made = true;
@@ -285,7 +347,8 @@ static entry *entry_of(walk *w, int size, int chunk) {
 /* Legality depends on nothing that recomputation or ZeRO change (tests/space_test.c). */
 static bool is_legal(walk *w, entry *e) {
     const int32_t *at = w->point.value;
-    if (!e->derived || (e->sp == at[FF_DIM_SP] && e->cp_kind == at[FF_DIM_CP_KIND]))
+    if (!e->derived || (e->sp == at[FF_DIM_SP] && e->cp_kind == at[FF_DIM_CP_KIND] &&
+                        e->recipe == at[FF_DIM_RECIPE]))
         return e->derived && e->legal;
     const ff_job *job = w->space->job;
     ff_rule_case c = {.model = &job->model,
@@ -297,6 +360,7 @@ static bool is_legal(walk *w, entry *e) {
     e->legal = ff_rules_legal(&c);
     e->sp = at[FF_DIM_SP];
     e->cp_kind = at[FF_DIM_CP_KIND];
+    e->recipe = at[FF_DIM_RECIPE];
     return e->legal;
 }
 
@@ -311,15 +375,16 @@ static void walk_forms(walk *w, entry *e) {
     }
 }
 
-static void walk_chunks(walk *w, int size) {
+static void walk_pipelines(walk *w, int size) {
     int32_t *at = w->point.value;
-    int64_t points = (int64_t)w->chunks.count * w->forms.count;
-    for (int c = 0; c < w->chunks.count && !w->stopped; c++) {
-        at[FF_DIM_VPP] = w->chunks.value[c];
+    int64_t points = (int64_t)w->pipelines.count * w->forms.count;
+    for (int i = 0; i < w->pipelines.count && !w->stopped; i++) {
+        at[FF_DIM_SCHEDULE] = w->pipelines.of[i].schedule;
+        at[FF_DIM_VPP] = w->pipelines.of[i].vpp;
         at[FF_DIM_ZERO] = w->forms.form[0].zero;
         at[FF_DIM_WEIGHTS] = w->forms.form[0].weights;
         at[FF_DIM_GROUP] = w->forms.form[0].group;
-        entry *e = entry_of(w, size, c);
+        entry *e = entry_of(w, size, i);
         if (e->derived)
             set_block(&w->point, &e->layout);
         bool legal = is_legal(w, e);
@@ -329,10 +394,21 @@ static void walk_chunks(walk *w, int size) {
             continue;
         if (points > 0 && w->walker->enter != NULL &&
             !w->walker->enter(w->walker->context, &w->point, &e->layout,
-                              points - (int64_t)c * w->forms.count))
+                              points - (int64_t)i * w->forms.count))
             return;
         points = 0; /* asked once, at the first legal one */
         walk_forms(w, e);
+    }
+}
+
+static void walk_modes(walk *w, int size) {
+    int32_t *at = w->point.value;
+    for (int i = 0; i < w->recipes.count; i++) {
+        at[FF_DIM_RECIPE] = w->recipes.value[i];
+        for (int r = 0; r < w->modes.count && !w->stopped; r++) {
+            at[FF_DIM_RECOMPUTE] = w->modes.value[r];
+            walk_pipelines(w, size);
+        }
     }
 }
 
@@ -344,10 +420,7 @@ static void walk_blocks(walk *w) {
             at[FF_DIM_CP_KIND] = w->kinds.value[k];
             for (int s = 0; s < w->sps.count; s++) {
                 at[FF_DIM_SP] = w->sps.value[s];
-                for (int r = 0; r < w->modes.count && !w->stopped; r++) {
-                    at[FF_DIM_RECOMPUTE] = w->modes.value[r];
-                    walk_chunks(w, b);
-                }
+                walk_modes(w, b);
             }
         }
     }
@@ -363,7 +436,7 @@ static void walk_grid(walk *w) {
     fill_forms(w->space, &sizes, &w->forms);
     if (w->forms.count == 0)
         return;
-    for (int i = 0; i < w->sizes.count * w->chunks.count; i++)
+    for (int i = 0; i < w->sizes.count * w->pipelines.count; i++)
         w->entries[i].made = false;
     walk_blocks(w);
 }
@@ -408,9 +481,10 @@ static void walk_experts(walk *w, int64_t dp) {
     int64_t ranks = sizes.tp * sizes.cp * dp;
     at[FF_DIM_DP] = (int32_t)dp;
     powers(space, FF_DIM_MBS, largest_mbs(space, dp), &w->sizes);
-    chunk_counts(space, sizes.pp, &w->chunks);
-    cp_kinds(space, sizes.cp, &w->kinds);
+    fill_pipelines(space, sizes.pp, &w->pipelines);
+    cp_kinds(space, sizes.tp, sizes.cp, &w->kinds);
     sequence_parallel(space, sizes.tp, &w->sps);
+    recipes(space, &w->recipes);
     numbers(space, FF_DIM_RECOMPUTE, 0, ff_recompute_choice_count - 1, &w->modes);
     expert_counts(space, ranks, &experts);
     for (int e = 0; e < experts.count && !w->stopped; e++) {

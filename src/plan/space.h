@@ -3,8 +3,8 @@
  *
  *     for tp, pp, cp        tp*pp*cp divides the devices; dp is the rest          grid
  *       for ep, etp, order  orders that assign other tiers to some group
- *         for mbs, cp_kind, sp, recompute                                         block
- *           for vpp
+ *         for mbs, cp_kind, sp, recipe, recompute                                 block
+ *           for schedule, vpp
  *             for zero, weights, group                                            point
  *
  * The order of the loops is the order of ties: what comes first wins. Layouts are built once a grid
@@ -24,9 +24,11 @@ typedef enum ff_dimension {
     FF_DIM_ETP,
     FF_DIM_ORDER, /* index into the orders, see ff_space_order */
     FF_DIM_MBS,
-    FF_DIM_CP_KIND, /* ff_cp_kind */
+    FF_DIM_CP_KIND, /* ff_cp_choice */
     FF_DIM_SP,
+    FF_DIM_RECIPE,    /* ff_recipe */
     FF_DIM_RECOMPUTE, /* index into ff_recompute_choices */
+    FF_DIM_SCHEDULE,  /* ff_schedule_kind */
     FF_DIM_VPP,
     FF_DIM_ZERO,
     FF_DIM_WEIGHTS, /* ff_zero3_weights; of zero 3 only */
@@ -35,15 +37,23 @@ typedef enum ff_dimension {
     FF_DIM_COUNT
 } ff_dimension;
 
-/* A point: one value a dimension. */
+enum { FF_CP_CHOICES = 8 }; /* more than there are kinds */
+/* A kind of context parallelism, of hybrids with the ranks of the Ulysses part. */
+static inline int32_t ff_cp_choice(ff_cp_kind kind, int64_t ulysses) {
+    return (int32_t)kind + (kind == FF_CP_HYBRID ? (int32_t)ulysses * FF_CP_CHOICES : 0);
+}
+
+/* A point: one value a dimension, and what was found for it. */
 typedef struct ff_point {
     int32_t value[FF_DIM_COUNT];
+    int32_t recomputed; /* layers of every stage, where recompute is by count */
 } ff_point;
 
 typedef struct ff_recompute_choice {
     const char *name; /* as a layout writes it */
     ff_recompute_mode mode;
     unsigned modules;
+    bool counted; /* how many layers is found for each layout, not walked */
 } ff_recompute_choice;
 extern const ff_recompute_choice ff_recompute_choices[];
 extern const int ff_recompute_choice_count;
@@ -70,16 +80,19 @@ typedef struct ff_space {
 /* Reads --grid and --where (conditions.c); the arena is for scratch. */
 ff_status ff_space_init(ff_space *space, ff_arena *arena, const ff_job *job,
                         const ff_plan_options *options, ff_diagnostics *findings);
+/* Whether the user names values of a dimension, in --grid or --where. */
+bool ff_space_names(const ff_space *space, ff_dimension dimension);
 /* Whether --where (and --grid, for dp, which is derived) allow a value. */
 bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value);
+bool ff_space_is_counted(const ff_point *point);
 /* The dimension's name: "tp". */
 const char *ff_dimension_name(ff_dimension dimension);
 
 /* What a walk calls. */
 typedef struct ff_walker {
     void *context;
-    /* A legal layout; false stops the walk. */
-    bool (*visit)(void *context, const ff_point *point, const ff_layout *layout);
+    /* A legal layout, whose recomputed layers may be set; false stops the walk. */
+    bool (*visit)(void *context, const ff_point *point, ff_layout *layout);
     /* `points` from this one on are illegal for one reason. May be NULL. */
     void (*illegal)(void *context, const ff_point *point, int64_t points);
     /* Before `points` points of one grid and block, on the first one's layout: false skips them.

@@ -9,11 +9,13 @@
  * recomputed). Stages hold at most REACH times their even share, which no best cut exceeds unless
  * the ends weigh more than the layers; every stage holds a layer, so that search and rules agree.
  *
- * Cost: pp * layers * REACH * share evaluations of a stage, about 50,000 for 126 layers on 16. */
+ * Cost: pp * layers * REACH * share steps, about 50,000 for 126 layers on 16; a stage is evaluated
+ * once for each number of layers, and again where it begins among other kinds of layers. */
 #include "plan/split.h"
 
 #include "base/arena.h"
 #include "base/number.h"
+#include "layout/keys.h"
 #include <float.h>
 #include <string.h>
 
@@ -24,11 +26,19 @@ typedef struct state {
     int16_t from, recomputed;
 } state;
 
+/* A stage that was looked at: the last of each number of layers, since most are alike. */
+typedef struct known {
+    int from;
+    int recomputed; /* -1: no number is enough */
+    double own_s;
+} known;
+
 typedef struct table {
     const ff_split_inputs *in;
     int64_t stages;
     int layers;
-    state *best; /* [stage * (layers + 1) + layers held by the first stage + 1 stages] */
+    known *known; /* of the current stage, [layers + 1]; own_s of 0: nothing yet */
+    state *best;  /* [stage * (layers + 1) + layers held by the first stage + 1 stages] */
 } table;
 
 static state *at(const table *t, int64_t stage, int layers) {
@@ -76,7 +86,8 @@ static double time_of(const table *t, const ff_chunk_content *content) {
 /* The fewest layers to recompute; -1 when no number is enough. One by one: the first recomputed
  * layer may need more memory than it frees, since it is rebuilt whole. */
 static int fewest_recomputed(const table *t, int64_t stage, int from, int to) {
-    for (int recomputed = 0; recomputed <= to - from; recomputed++) {
+    int most = t->in->may_recompute ? to - from : 0;
+    for (int recomputed = 0; recomputed <= most; recomputed++) {
         ff_chunk_content content = content_of(t, stage, from, to, recomputed);
         if (fits(t, stage, &content))
             return recomputed;
@@ -90,23 +101,35 @@ static bool better(double slowest_s, double all_s, const state *than) {
     return slowest_s < than->slowest_s || (slowest_s == than->slowest_s && all_s < than->all_s);
 }
 
+static const known *know(table *t, int64_t stage, int from, int to) {
+    const ff_model *model = t->in->cost->model;
+    known *k = &t->known[to - from];
+    size_t bytes = (size_t)(to - from) * sizeof *model->layer_kind;
+    if (k->own_s > 0 && memcmp(&model->layer_kind[from], &model->layer_kind[k->from], bytes) == 0)
+        return k;
+    k->from = from;
+    k->recomputed = fewest_recomputed(t, stage, from, to);
+    ff_chunk_content content = content_of(t, stage, from, to, (int)ff_max(0, k->recomputed));
+    k->own_s = time_of(t, &content);
+    return k;
+}
+
 static void extend(table *t, int64_t stage, int from, int to, const state *before) {
-    int recomputed = fewest_recomputed(t, stage, from, to);
-    if (recomputed < 0)
+    const known *k = know(t, stage, from, to);
+    if (k->recomputed < 0)
         return;
-    ff_chunk_content content = content_of(t, stage, from, to, recomputed);
-    double own_s = time_of(t, &content);
-    double slowest_s = own_s > before->slowest_s ? own_s : before->slowest_s;
+    double slowest_s = k->own_s > before->slowest_s ? k->own_s : before->slowest_s;
     state *now = at(t, stage, to);
-    if (better(slowest_s, before->all_s + own_s, now))
-        *now = (state){slowest_s, before->all_s + own_s, (int16_t)from, (int16_t)recomputed};
+    if (better(slowest_s, before->all_s + k->own_s, now))
+        *now = (state){slowest_s, before->all_s + k->own_s, (int16_t)from, (int16_t)k->recomputed};
 }
 
 static void fill(table *t) {
     int64_t widest = REACH * ff_ceil_div(t->layers, t->stages) + SLACK;
     for (int64_t i = 0; i < t->stages * (t->layers + 1); i++)
         t->best[i] = (state){DBL_MAX, DBL_MAX, 0, 0};
-    for (int64_t stage = 0; stage < t->stages; stage++)
+    for (int64_t stage = 0; stage < t->stages; stage++) {
+        memset(t->known, 0, (size_t)(t->layers + 1) * sizeof *t->known);
         for (int to = (int)stage + 1; to <= t->layers; to++) {
             int first = (int)ff_max(stage, to - widest);
             for (int from = first; from < to; from++) {
@@ -118,6 +141,7 @@ static void fill(table *t) {
                     extend(t, stage, from, to, before);
             }
         }
+    }
 }
 
 static void read_back(const table *t, ff_split *split) {
@@ -147,6 +171,7 @@ bool ff_split_best(const ff_split_inputs *inputs, ff_split *split) {
     if (layout->vpp != 1 || t.stages > t.layers)
         return false;
     ff_arena *arena = ff_arena_create();
+    t.known = FF_ARENA_ARRAY(arena, t.layers + 1, known);
     t.best = FF_ARENA_ARRAY(arena, t.stages * (t.layers + 1), state);
     fill(&t);
     bool possible = at(&t, t.stages - 1, t.layers)->slowest_s < DBL_MAX;
@@ -158,23 +183,47 @@ bool ff_split_best(const ff_split_inputs *inputs, ff_split *split) {
     return possible;
 }
 
-ff_layout ff_split_layout(const ff_split_inputs *inputs, const ff_split *split) {
-    ff_layout layout = *inputs->layout;
+/* As one number, as a list, or as the mode that says the same. */
+static void put_counts(const ff_split *split, ff_layout *layout) {
+    bool alike = true, all = true;
     int most = 0;
-    bool all = true;
-    for (int64_t stage = 0; stage < layout.pp; stage++) {
-        layout.layers_of_chunk[stage] = split->layers[stage];
-        most = split->recomputed[stage] > most ? split->recomputed[stage] : most;
-        all &= split->recomputed[stage] == split->layers[stage];
+    for (int64_t s = 0; s < layout->pp; s++) {
+        layout->recompute_of_stage[s] = split->recomputed[s];
+        alike &= split->recomputed[s] == split->recomputed[0];
+        all &= split->recomputed[s] == split->layers[s];
+        most = (int)ff_max(most, split->recomputed[s]);
     }
+    layout->recompute = most == 0 ? FF_RECOMPUTE_NONE : FF_RECOMPUTE_FULL;
+    layout->recompute_layers = alike && !all ? most : 0;
+    layout->recompute_stages = alike || all ? 0 : (int)layout->pp;
+}
+
+ff_layout ff_split_layout(const ff_layout *base, const ff_split *split) {
+    ff_layout layout = *base;
     layout.chunks = (int)layout.pp;
-    if (most > 0) {
-        layout.recompute = FF_RECOMPUTE_FULL;
-        layout.recompute_modules = 0;
-        layout.recompute_layers = all ? 0 : most;
-    } else if (layout.recompute == FF_RECOMPUTE_FULL) {
-        layout.recompute = FF_RECOMPUTE_NONE;
-        layout.recompute_layers = 0;
-    }
+    memcpy(layout.layers_of_chunk, split->layers, (size_t)layout.pp * sizeof *split->layers);
+    layout.given |= ff_layout_key_bit("layers");
+    if (layout.recompute != FF_RECOMPUTE_SELECTIVE)
+        put_counts(split, &layout);
     return layout;
+}
+
+void ff_split_take(const ff_layout *layout, ff_stage_split *split) {
+    memcpy(split->layers_of_chunk, layout->layers_of_chunk, sizeof split->layers_of_chunk);
+    memcpy(split->recompute_of_stage, layout->recompute_of_stage, sizeof split->recompute_of_stage);
+    split->chunks = layout->chunks;
+    split->recompute = layout->recompute;
+    split->recompute_layers = layout->recompute_layers;
+    split->recompute_stages = layout->recompute_stages;
+    split->given = layout->given;
+}
+
+void ff_split_put(const ff_stage_split *split, ff_layout *layout) {
+    memcpy(layout->layers_of_chunk, split->layers_of_chunk, sizeof split->layers_of_chunk);
+    memcpy(layout->recompute_of_stage, split->recompute_of_stage, sizeof split->recompute_of_stage);
+    layout->chunks = split->chunks;
+    layout->recompute = split->recompute;
+    layout->recompute_layers = split->recompute_layers;
+    layout->recompute_stages = split->recompute_stages;
+    layout->given = split->given;
 }

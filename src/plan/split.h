@@ -15,6 +15,7 @@ typedef struct ff_split_inputs {
     const ff_memory_blocks *memory; /* both kinds of layers: plain and recomputed */
     const ff_time_blocks *time;
     int64_t limit_bytes; /* a stage's ledger stays at or below it */
+    bool may_recompute;  /* whole layers; selective modes have no count by stage */
 } ff_split_inputs;
 
 typedef struct ff_split {
@@ -30,8 +31,19 @@ typedef struct ff_split {
 /* False when the schedule has several chunks a stage, or no cut fits. */
 bool ff_split_best(const ff_split_inputs *inputs, ff_split *split);
 
-/* The layout with that cut. Recomputation is set where one count says it for all stages
- * ("full:N", which recomputes the first N layers of every stage): the most that any stage needs. */
-ff_layout ff_split_layout(const ff_split_inputs *inputs, const ff_split *split);
+/* The layout with that cut; layers recomputed are one number where one serves all stages. */
+ff_layout ff_split_layout(const ff_layout *layout, const ff_split *split);
+
+/* What a layout says of its stages, apart from the rest: taken from one and put into another of the
+ * same sizes. */
+typedef struct ff_stage_split {
+    int16_t layers_of_chunk[FF_LAYOUT_MAX_CHUNKS], recompute_of_stage[FF_LAYOUT_MAX_CHUNKS];
+    int chunks, recompute_stages;
+    int64_t recompute_layers;
+    ff_recompute_mode recompute;
+    unsigned given;
+} ff_stage_split;
+void ff_split_take(const ff_layout *layout, ff_stage_split *split);
+void ff_split_put(const ff_stage_split *split, ff_layout *layout);
 
 #endif

@@ -18,7 +18,7 @@ static int16_t content_index(ff_stage_map *map, const ff_chunk_content *content)
 
 static int16_t class_index(ff_stage_map *map, int64_t stage, int64_t vpp) {
     size_t bytes = (size_t)vpp * sizeof *map->content_of;
-    for (int i = map->classes - 1; i >= 0; i--)
+    for (int i = map->classes - 1; !map->apart && i >= 0; i--)
         if (memcmp(&map->content_of[map->first_stage[i] * vpp], &map->content_of[stage * vpp],
                    bytes) == 0)
             return (int16_t)i;
@@ -26,9 +26,11 @@ static int16_t class_index(ff_stage_map *map, int64_t stage, int64_t vpp) {
     return (int16_t)map->classes++;
 }
 
-ff_stage_map *ff_stage_map_make(ff_arena *arena, const ff_model *model, const ff_layout *layout) {
+ff_stage_map *ff_stage_map_make(ff_arena *arena, const ff_model *model, const ff_layout *layout,
+                                bool apart) {
     int64_t chunks = layout->pp * layout->vpp;
     ff_stage_map *map = FF_ARENA_NEW(arena, ff_stage_map);
+    map->apart = apart;
     map->content = FF_ARENA_ARRAY(arena, chunks, ff_chunk_content);
     map->content_of = FF_ARENA_ARRAY(arena, chunks, int16_t);
     map->first_stage = FF_ARENA_ARRAY(arena, layout->pp, int32_t);

@@ -8,7 +8,7 @@ typedef struct trial {
     bool fits;
 } trial;
 
-static bool try_point(void *context, const ff_point *point, const ff_layout *layout) {
+static bool try_point(void *context, const ff_point *point, ff_layout *layout) {
     trial *t = context;
     ff_estimate estimate;
     (void)point;

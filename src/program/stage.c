@@ -4,7 +4,8 @@
  *     stage          0 1 2 3 0 1 2 3        where chunks lie is the schedule's
  *
  * The embedding is in the first chunk of the model, final norm, MTP blocks and head in the last. Of
- * `recompute=full:N` the first N layers of a stage, in model order, are recomputed. */
+ * `recompute=full:N` the first N layers of a stage, in model order, are recomputed; N may be given for
+ * each stage. */
 #include "fivefold/program.h"
 
 #include "base/number.h"
@@ -43,9 +44,11 @@ static int64_t recomputed_in(const ff_layout *layout, int64_t stage, int64_t chu
                              int64_t layers) {
     if (layout->recompute != FF_RECOMPUTE_FULL)
         return 0;
-    if (layout->recompute_layers == 0)
+    bool by_stage = layout->recompute_stages > 0;
+    if (!by_stage && layout->recompute_layers == 0)
         return layers;
-    int64_t left = layout->recompute_layers - layers_before(layout, stage, chunk);
+    int64_t count = by_stage ? layout->recompute_of_stage[stage] : layout->recompute_layers;
+    int64_t left = count - layers_before(layout, stage, chunk);
     return ff_max(0, ff_min(layers, left));
 }
 

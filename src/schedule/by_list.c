@@ -12,98 +12,126 @@
 #include "base/number.h"
 #include "schedule/run.h"
 #include <assert.h>
+#include <string.h>
 
 /* An even number, for lists that run both ways. */
 static int64_t short_of(const ff_schedule_shape *shape) {
     return 4 * (int64_t)shape->stages + 8;
 }
 
-static ff_schedule_shape shortened(const ff_schedule_shape *shape) {
-    ff_schedule_shape small = *shape;
-    small.microbatches = (int32_t)ff_min(shape->microbatches, short_of(shape));
-    return small;
+ff_schedule_shape ff_list_shortened(ff_schedule_shape shape) {
+    shape.microbatches = (int32_t)ff_min(shape.microbatches, short_of(&shape));
+    return shape;
 }
 
 /* --- what is held --- */
 
+/* States are noted in the order of the list; one that holds no more than another, of everything, is
+ * left out: a dozen or so remain, whatever m is. */
 typedef struct ledger {
-    const ff_chunk_hold *holds;
-    ff_held *now, *most; /* [chunk] */
-    int32_t chunks;
-    int64_t bytes;
-    ff_peak peak;
+    ff_held now[FF_PEAK_MOST_CHUNKS];
+    ff_peak_state *state;
+    int32_t count, room;
 } ledger;
 
-static void note(ledger *l, int64_t bytes, int32_t running) {
-    if (bytes <= l->peak.bytes)
-        return;
-    l->peak = (ff_peak){bytes, running};
-    for (int32_t c = 0; c < l->chunks; c++)
-        l->most[c] = l->now[c];
+static bool covers(const ff_peak_state *a, const ff_peak_state *b) {
+    bool all = a->running == b->running;
+    for (int c = 0; c < FF_PEAK_MOST_CHUNKS; c++)
+        all &= a->held[c].kept >= b->held[c].kept && a->held[c].waiting >= b->held[c].waiting;
+    return all;
 }
 
-static void hold(ledger *l, int32_t chunk, int kept, int waiting) {
-    l->now[chunk].kept += kept;
-    l->now[chunk].waiting += waiting;
-    l->bytes += kept * l->holds[chunk].kept_bytes + waiting * l->holds[chunk].waiting_bytes;
+static void note(ledger *l, int32_t running) {
+    ff_peak_state state = {.running = running};
+    int32_t left = 0;
+    memcpy(state.held, l->now, sizeof state.held);
+    for (int32_t i = 0; i < l->count; i++)
+        if (covers(&l->state[i], &state))
+            return;
+    for (int32_t i = 0; i < l->count; i++)
+        if (!covers(&state, &l->state[i]))
+            l->state[left++] = l->state[i];
+    assert(left < l->room);
+    l->state[left++] = state;
+    l->count = left;
 }
 
 static void post(ledger *l, const ff_action *action) {
     int32_t chunk = action->chunk;
-    int64_t working = l->holds[chunk].working_bytes;
+    ff_held *now = &l->now[chunk];
     switch (action->kind) {
     case FF_ACTION_FORWARD:
-        hold(l, chunk, 1, 0);
-        note(l, l->bytes, -1);
+        now->kept++;
+        note(l, -1);
         break;
     case FF_ACTION_BACKWARD:
-        note(l, l->bytes + working, chunk);
-        hold(l, chunk, -1, 0);
+        note(l, chunk);
+        now->kept--;
         break;
     case FF_ACTION_BACKWARD_INPUT:
-        note(l, l->bytes + working, chunk);
-        hold(l, chunk, -1, 1);
-        note(l, l->bytes + working, chunk);
+        note(l, chunk);
+        now->kept--;
+        now->waiting++;
+        note(l, chunk);
         break;
     case FF_ACTION_BACKWARD_WEIGHT:
-        hold(l, chunk, 0, -1);
+        now->waiting--;
         break;
     default:
         break;
     }
 }
 
-static bool too_large(const ff_schedule_shape *shape, const ff_chunk_hold *holds) {
-    int64_t pieces = ff_mul(shape->chunks, shape->microbatches) + 1, bytes = 0;
-    for (int32_t c = 0; c < shape->chunks; c++)
-        bytes = ff_add(bytes, ff_add(ff_add(holds[c].kept_bytes, holds[c].waiting_bytes),
-                                     holds[c].working_bytes));
-    return ff_mul(pieces, bytes) == FF_SATURATED;
+ff_peak_states ff_list_peak_states(const ff_schedule_shape *shape, int32_t stage, ff_arena *arena) {
+    ff_schedule_shape small = ff_list_shortened(*shape);
+    assert(shape->chunks <= FF_PEAK_MOST_CHUNKS);
+    ff_arena *scratch = ff_arena_create();
+    ff_order order = ff_schedule_order(&small, stage, scratch);
+    ledger l = {.room = (int32_t)(2 * order.count)};
+    l.state = FF_ARENA_ARRAY(scratch, l.room, ff_peak_state);
+    for (int64_t i = 0; i < order.count; i++)
+        post(&l, &order.actions[i]);
+    ff_peak_state *state = FF_ARENA_ARRAY(arena, l.count, ff_peak_state);
+    memcpy(state, l.state, (size_t)l.count * sizeof *state);
+    ff_arena_free(scratch);
+    return (ff_peak_states){shape->chunks, l.count, state};
+}
+
+static int64_t bytes_of(const ff_peak_states *states, const ff_peak_state *state,
+                        const ff_chunk_hold *holds) {
+    int64_t bytes = state->running < 0 ? 0 : holds[state->running].working_bytes;
+    for (int32_t c = 0; c < states->chunks; c++)
+        bytes = ff_add(bytes, ff_add(ff_mul(state->held[c].kept, holds[c].kept_bytes),
+                                     ff_mul(state->held[c].waiting, holds[c].waiting_bytes)));
+    return bytes;
+}
+
+ff_peak ff_list_peak_among(const ff_peak_states *states, const ff_chunk_hold *holds,
+                           ff_held *held) {
+    ff_peak peak = {-1, 0};
+    for (int32_t i = 0; i < states->count; i++) {
+        int64_t bytes = bytes_of(states, &states->state[i], holds);
+        if (bytes <= peak.bytes)
+            continue;
+        peak = (ff_peak){bytes, states->state[i].running};
+        memcpy(held, states->state[i].held, (size_t)states->chunks * sizeof *held);
+    }
+    return peak;
 }
 
 ff_peak ff_list_peak(const ff_schedule_shape *shape, int32_t stage, const ff_chunk_hold *holds,
                      ff_held *held) {
-    ff_schedule_shape small = shortened(shape);
-    if (too_large(&small, holds)) {
-        for (int32_t c = 0; c < shape->chunks; c++)
-            held[c] = (ff_held){ff_schedule_in_flight(shape, stage), 0};
-        return (ff_peak){FF_SATURATED, 0};
-    }
     ff_arena *arena = ff_arena_create();
-    ff_order order = ff_schedule_order(&small, stage, arena);
-    ledger l = {.holds = holds, .most = held, .chunks = shape->chunks, .peak = {-1, 0}};
-    l.now = FF_ARENA_ARRAY(arena, shape->chunks, ff_held);
-    for (int64_t i = 0; i < order.count; i++)
-        post(&l, &order.actions[i]);
+    ff_peak_states states = ff_list_peak_states(shape, stage, arena);
+    ff_peak peak = ff_list_peak_among(&states, holds, held);
     ff_arena_free(arena);
-    return l.peak;
+    return peak;
 }
 
 /* Counts instead of bytes: until B every microbatch counts once, after it as `waiting` says. */
 static int64_t most_held(const ff_schedule_shape *shape, int32_t stage, int64_t waiting) {
-    ff_chunk_hold holds[2] = {{1, waiting, 0}, {1, waiting, 0}};
-    ff_held held[2];
-    assert(shape->chunks <= 2);
+    ff_chunk_hold holds[FF_PEAK_MOST_CHUNKS] = {{1, waiting, 0}, {1, waiting, 0}};
+    ff_held held[FF_PEAK_MOST_CHUNKS];
     return ff_list_peak(shape, stage, holds, held).bytes;
 }
 

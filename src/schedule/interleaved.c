@@ -154,8 +154,9 @@ static cursor cursor_at(const ff_schedule_shape *shape, int64_t number) {
     return (cursor){first, size, inside % size, (int32_t)(inside / size)};
 }
 
-static void step(const ff_schedule_shape *shape, cursor *at) {
-    if (++at->inside < at->size)
+static void step(const ff_schedule_shape *shape, cursor *at, int64_t steps) {
+    at->inside += steps;
+    if (at->inside < at->size)
         return;
     at->inside = 0;
     if (++at->chunk < shape->chunks)
@@ -184,29 +185,35 @@ static bool too_large(const ff_schedule_shape *shape, int64_t forwards,
 }
 
 /* Looks at every backward of a round of groups, from the first one on, with what is held before it;
- * counts repeat from round to round, but for a last group that is smaller. Returns the number of
- * the one with the most. */
+ * counts repeat from round to round, but for a last group that is smaller. While neither forwards
+ * nor backwards change their chunk, what is held grows or shrinks evenly: a run's ends say it all.
+ * Returns the number of the one with the most. */
 static int64_t worst_backward(const ff_schedule_shape *shape, int32_t stage,
                               const ff_chunk_hold *holds, ff_peak *peak) {
-    int64_t all = pieces(shape), u = group_size(shape), worst = 0, bytes = 0;
+    int64_t all = pieces(shape), u = group_size(shape), worst = 0, bytes = 0, run;
     int64_t backwards = shape->microbatches % u == 0 ? ff_min(all, u * shape->chunks) : all;
     int64_t forwards = in_flight(shape, stage);
     for (int32_t c = 0; c < shape->chunks; c++)
         bytes += in_flight_of_chunk(shape, stage, c) * holds[c].kept_bytes;
     cursor back = cursor_at(shape, 0), on = cursor_at(shape, forwards < all ? forwards : 0);
     *peak = (ff_peak){-1, 0};
-    for (int64_t i = 0; i < backwards; i++) {
+    for (int64_t i = 0; i < backwards; i += run) {
         int32_t running = shape->chunks - 1 - back.chunk;
-        if (bytes + holds[running].working_bytes > peak->bytes) {
-            *peak = (ff_peak){bytes + holds[running].working_bytes, running};
-            worst = i;
+        bool goes_on = forwards + i < all;
+        run = ff_min(back.size - back.inside, backwards - i);
+        if (goes_on)
+            run = ff_min(run, ff_min(on.size - on.inside, all - forwards - i));
+        int64_t grows = (goes_on ? holds[on.chunk].kept_bytes : 0) - holds[running].kept_bytes;
+        int64_t last = grows > 0 ? run - 1 : 0;
+        int64_t most = bytes + last * grows + holds[running].working_bytes;
+        if (most > peak->bytes) {
+            *peak = (ff_peak){most, running};
+            worst = i + last;
         }
-        bytes -= holds[running].kept_bytes;
-        step(shape, &back);
-        if (forwards + i < all) {
-            bytes += holds[on.chunk].kept_bytes;
-            step(shape, &on);
-        }
+        bytes += run * grows;
+        step(shape, &back, run);
+        if (goes_on)
+            step(shape, &on, run);
     }
     return worst;
 }

@@ -11,6 +11,7 @@ typedef enum ff_step_kind {
     FF_STEP_PUSH,         /* starts communication behind layers */
     FF_STEP_WAIT_GATHERS, /* for all weights that a step with a tag has started to gather */
     FF_STEP_WAIT_WEIGHTS, /* for the first `tag` gathers of updated weights */
+    FF_STEP_DRAIN,        /* for all that was started */
     FF_STEP_NEXT,         /* prefetches the next action's first unit */
 } ff_step_kind;
 

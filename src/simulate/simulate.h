@@ -20,6 +20,8 @@
  *   messages   cost the sender nothing, arrive after the transfer; receives wait
  *   ZeRO-1/2   gathers of updated weights run under the next step's first forwards where the stack
  *              overlaps them: the step is periodic, so they are in flight when it begins
+ *   ZeRO-2     reductions of a microbatch are waited for before the stage goes on, as its buckets
+ *              are freed (DeepSpeed: the epilogue of each backward)
  *   ZeRO-3     one unit is prefetched while the one before runs
  *   the end    reductions, gradient norm (all stages wait for the last), optimizer, gathers that are
  *              not overlapped, the stack's fixed time
@@ -148,11 +150,11 @@ const ff_stage_result *ff_simulation_stage(const ff_simulation *simulation, int6
 /* Largest first; returns how many. */
 int ff_simulation_path(const ff_simulation *simulation, const ff_path_part **parts);
 
-/* The time of a step at schedule level, for ranking candidates: the pipeline's lists are run with
- * exact chunk times, data parallelism and the step's end are the estimator's. `blocks` are timed
- * (ff_time_blocks_build), `stage_params[pp]` the weights of a rank of each stage. Negative when the
- * schedule cannot be listed. */
-double ff_simulate_span(const ff_simulation_inputs *inputs, const ff_time_blocks *blocks,
-                        const ff_shard_params *stage_params);
+/* The pipeline at schedule level, for ranking candidates: the lists are run with exact chunk times,
+ * and what `time` holds of bubble and exposed transfers (a closed form, made for the same layout) is
+ * replaced; step_s follows. Data parallelism and the step's end stay as they are. `blocks` are timed
+ * (ff_time_blocks_build). False, with nothing changed, when the schedule cannot be listed. */
+bool ff_simulate_pipeline(const ff_simulation_inputs *inputs, const ff_time_blocks *blocks,
+                          ff_step_time *time);
 
 #endif

@@ -221,6 +221,9 @@ void ff_streams_run(ff_streams *s, const ff_step *step) {
         for (int32_t link = 0; link < FF_LINKS; link++)
             wait_for(s, link, ff_min(step->tag, s->weights[link]), FF_EXPOSED_DP);
         break;
+    case FF_STEP_DRAIN:
+        ff_streams_drain(s);
+        break;
     case FF_STEP_NEXT:
         break; /* the caller's: see run.c */
     }

@@ -5,7 +5,8 @@
  *     B1  recompute, dX, dW, ...    ->    ... dX, regather beside it, dW, push gradients
  *
  * A unit's gather is pushed when the unit before it begins (prefetch of depth one) and waited for
- * before its own first operator. A microbatch is the chunk's first, its last, both or neither: that
+ * before its own first operator. ZeRO-2 reduces in every microbatch and frees its buckets: an action
+ * begins when the reductions of the one before are done. A microbatch is the chunk's first, its last, both or neither: that
  * is all that makes its steps differ. */
 #include "simulate/internal.h"
 
@@ -343,6 +344,10 @@ static void open_action(builder *b, const ff_action *action) {
         return;
     *slot = b->steps = FF_ARENA_NEW(b->arena, ff_steps);
     const ff_simulation_inputs *in = b->in;
+    if (in->layout->zero == 2)
+        append(b, &b->raw,
+               &(ff_step){
+                   .kind = FF_STEP_DRAIN, .name = "wait for reductions", .layer = -1, .link = -1});
     b->unit = b->units_before = 0;
     for (int64_t chunk = 0; chunk <= action->chunk; chunk++) {
         b->units_before += chunk == 0 ? 0 : units_in(&b->content);
