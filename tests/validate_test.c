@@ -339,6 +339,45 @@ static void test_notes(void **state) {
     ff_text_free(&text);
 }
 
+/* DeepSeek-V3's 61 layers and its prediction block on 16 stages: fifteen times 4, and 1 with the block;
+ * on 32 chunks of 8 stages thirty times 2, then 1, then the block alone. */
+static void test_prediction_blocks_take_a_place(void **state) {
+    (void)state;
+    static const setting deepseek[] = {{"class", "moe"},
+                                       {"hidden", "7168"},
+                                       {"heads", "128"},
+                                       {"layers", "61"},
+                                       {"ffn_hidden", "18432"},
+                                       {"kv_heads", ""},
+                                       {"head_dim", ""},
+                                       {"attn", "mla"},
+                                       {"moe_experts", "256"},
+                                       {"moe_topk", "8"},
+                                       {"moe_ffn_hidden", "2048"},
+                                       {"gpus", "256"},
+                                       {"ep", "8"},
+                                       {"vocab", "129280"},
+                                       {"gbs_sequences", "2048"},
+                                       {NULL, NULL}};
+    setting wide[24], deep[24];
+    int count = 0;
+    for (; deepseek[count].column != NULL; count++)
+        wide[count] = deep[count] = deepseek[count];
+    const setting ends[2][4] = {{{"id", "wide"}, {"pp", "16"}, {"vpp", "1"}, {NULL, NULL}},
+                                {{"id", "deep"}, {"pp", "8"}, {"vpp", "4"}, {NULL, NULL}}};
+    memcpy(&wide[count], ends[0], sizeof ends[0]);
+    memcpy(&deep[count], ends[1], sizeof ends[1]);
+    ff_text text = {0};
+    add_heading(&text);
+    add_row(&text, wide);
+    add_row(&text, deep);
+    ff_facts *facts = run(&text, &plain);
+    assert_non_null(strstr(ff_fact_text(worst_row(facts, "wide"), "layout"), "layers=4*15/1"));
+    assert_non_null(strstr(ff_fact_text(worst_row(facts, "deep"), "layout"), "layers=2*30/1/0"));
+    ff_facts_free(facts);
+    ff_text_free(&text);
+}
+
 static void expect_heading(const char *heading, const char *code) {
     ff_text text = {0};
     ff_diagnostics *findings = ff_diagnostics_create();
@@ -375,7 +414,8 @@ int main(void) {
         cmocka_unit_test(test_rules),      cmocka_unit_test(test_conventions),
         cmocka_unit_test(test_weights),    cmocka_unit_test(test_regret),
         cmocka_unit_test(test_a_run),      cmocka_unit_test(test_lightest_recomputation),
-        cmocka_unit_test(test_notes),      cmocka_unit_test(test_headings),
+        cmocka_unit_test(test_notes),      cmocka_unit_test(test_prediction_blocks_take_a_place),
+        cmocka_unit_test(test_headings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

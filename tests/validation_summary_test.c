@@ -63,14 +63,14 @@ static void test_all_rows(void **state) {
     (void)state;
     ff_facts *facts = score("source", NULL);
     const ff_fact *root = ff_facts_root(facts);
-    at_most(facts, "total.means_over_groups.time.median_ape", 0.067);
-    at_most(facts, "total.means_over_groups.time.mape", 0.102);
-    at_most(facts, "total.means_over_groups.memory.median_ape", 0.133);
-    at_most(facts, "total.ranking.mean_regret", 0.075);
+    at_most(facts, "total.means_over_groups.time.median_ape", 0.053);
+    at_most(facts, "total.means_over_groups.time.mape", 0.086);
+    at_most(facts, "total.means_over_groups.memory.median_ape", 0.075);
+    at_most(facts, "total.ranking.mean_regret", 0.062);
     at_most(facts, "total.ranking.median_regret", 0.005);
     double right = (double)ff_fact_integer(root, "total.fit.right");
     double scored = (double)ff_fact_integer(root, "total.scored");
-    assert_true(right / scored > 0.95);
+    assert_true(right / scored > 0.97);
     assert_true(scored > 3500);
     ff_facts_free(facts);
 }
@@ -86,15 +86,37 @@ static const ff_fact *group(const ff_facts *facts, const char *part) {
 
 /* Sources of which something was promised: median error of step time, of peak memory, and the share
  * of verdicts that are right; 0 where nothing is held. */
+/* Mixtures of experts, and rows with a field that is not stated. */
+static void test_classes(void **state) {
+    (void)state;
+    ff_facts *facts = score("source", "moe");
+    at_most(facts, "total.means_over_groups.time.median_ape", 0.14);
+    at_most(facts, "total.means_over_groups.time.mape", 0.135);
+    ff_facts_free(facts);
+    facts = score("source", "dense-incomplete,moe-incomplete");
+    at_most(facts, "total.means_over_groups.time.median_ape", 0.05);
+    ff_facts_free(facts);
+}
+
 static void test_sources(void **state) {
     (void)state;
     static const struct {
         const char *source;
         double time, memory, right;
-    } bounds[] = {{"Korthikanti", 0.03, 0, 0},       {"Hagemann", 0.05, 0, 0.94},
-                  {"Ultra-Scale", 0.06, 0.06, 0.97}, {"Zero Bubble", 0.055, 0.035, 0},
-                  {"Vocabulary", 0.06, 0.045, 0},    {"dgxc", 0.045, 0, 0},
-                  {"foundry", 0.06, 0, 0},           {"functional-test", 0, 0.08, 0}};
+    } bounds[] = {{"Korthikanti", 0.02, 0, 0},
+                  {"Hagemann", 0.04, 0, 0.95},
+                  {"Ultra-Scale", 0.052, 0.055, 0.97},
+                  {"Zero Bubble", 0.03, 0.033, 0},
+                  {"Vocabulary", 0.056, 0.043, 0},
+                  {"dgxc", 0.035, 0, 0.97},
+                  {"foundry", 0.058, 0, 0},
+                  {"functional-test", 0, 0.026, 0},
+                  {"Megatron-Bridge", 0.07, 0, 0.95},
+                  {"Folding", 0.01, 0, 0.94},
+                  {"TorchTitan", 0.03, 0.035, 0},
+                  {"benchmarks Dec 2024", 0.03, 0.03, 0},
+                  {"DISTFLASHATTN", 0.045, 0, 0},
+                  {"pytorch/ao", 0.075, 0.035, 0}};
     ff_facts *facts = score("source", NULL);
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         const ff_fact *g = group(facts, bounds[i].source);
@@ -113,6 +135,7 @@ static void test_sources(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_rows),
+                                       cmocka_unit_test(test_classes),
                                        cmocka_unit_test(test_sources)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,8 +91,8 @@ FF_API int64_t ff_ledger_total(const ff_ledger_fixed *fixed, int64_t held_bytes)
 /* A stage from its chunks and what each holds when `running` runs backward. Returns what chunks and
  * transfers hold, whatever is fixed. */
 FF_API int64_t ff_ledger_sum(int64_t vpp, const ff_ledger_fixed *fixed, int64_t transfer_bytes,
-                          const ff_chunk_memory *const *chunks, const ff_held *held,
-                          int32_t running, ff_stage_memory *memory);
+                             const ff_chunk_memory *const *chunks, const ff_held *held,
+                             int32_t running, ff_stage_memory *memory);
 /* Buffers of pipeline transfers: one each way, twice. */
 FF_API int64_t ff_ledger_transfer_bytes(const ff_model *model, const ff_layout *layout,
                                         int64_t seq);

@@ -33,13 +33,13 @@ static covered cover(double communication_s, double cover_s, double slowdown_rat
 }
 
 /* What the next operator waits for; a stack may cut an all-gather or a reduce-scatter of TP and its
- * GEMM into slices that overlap, by stores into the peers' memory: inside a domain only. It may run
- * two microbatches side by side, so that one's expert all-to-alls lie beside the other's layers. */
+ * GEMM into slices that overlap, by stores into the peers' memory: inside a domain only. It may also
+ * run one microbatch's exchange of rows beside another's compute. */
 static covered blocked(const ff_cost *cost, const ff_operator *op, const ff_reach *reach,
                        double seconds) {
     bool sliced =
         op->group == FF_AXES(FF_AXIS_TP) && reach->domains == 1 && op->collective != FF_ALL_REDUCE;
-    bool beside = op->group == FF_AXES(FF_AXIS_EP) && op->collective == FF_ALL_TO_ALL;
+    bool beside = ff_exposure_of(op->group) == FF_EXPOSED_EP && op->collective == FF_ALL_TO_ALL;
     double share = sliced   ? cost->profile->tp_hidden_ratio
                    : beside ? cost->profile->ep_hidden_ratio
                             : 0;

@@ -296,6 +296,8 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         c->job.imbalance = ff_row_real(row, FF_ROW_imbalance);
     if (ff_row_says(row, FF_ROW_tp_hidden))
         c->profile.tp_hidden_ratio = ff_row_real(row, FF_ROW_tp_hidden);
+    if (ff_row_says(row, FF_ROW_ep_hidden))
+        c->profile.ep_hidden_ratio = ff_row_real(row, FF_ROW_ep_hidden);
     if (ff_row_says(row, FF_ROW_workspace_MiB))
         c->profile.runtime.workspace_bytes =
             ff_mul(ff_row_integer(row, FF_ROW_workspace_MiB), INT64_C(1) << 20);

@@ -68,10 +68,29 @@ static bool by_ends(const char *name, const ff_model *model, ff_layout *l) {
     return true;
 }
 
+/* Chunks filled from the front, multi-token-prediction blocks counted as layers of the last one. */
+static bool with_mtp(const ff_model *model, ff_layout *l) {
+    int chunks = (int)(l->pp * l->vpp), left = model->layers;
+    if (model->mtp_layers == 0)
+        return false;
+    int share = (left + model->mtp_layers + chunks - 1) / chunks;
+    for (int i = 0; i < chunks; i++) {
+        int take = share < left ? share : left;
+        l->layers_of_chunk[i] = (int16_t)take;
+        left -= take;
+    }
+    l->chunks = left == 0 ? chunks : 0;
+    return left == 0;
+}
+
 bool ff_split_layers(const char *name, const ff_model *model, ff_layout *layout) {
-    if (layout->pp == 1 || layout->vpp > 1 || layout->pp > FF_LAYOUT_MAX_CHUNKS)
+    if (layout->pp == 1 || layout->pp * layout->vpp > FF_LAYOUT_MAX_CHUNKS)
         return false;
     memset(layout->layers_of_chunk, 0, sizeof layout->layers_of_chunk);
+    if (strcmp(name, "with-mtp") == 0)
+        return with_mtp(model, layout);
+    if (layout->vpp > 1)
+        return false;
     bool done = (strcmp(name, "running-cost") == 0 && running_cost(model, layout)) ||
                 (strcmp(name, "by-cost") == 0 && by_cost(model, layout)) ||
                 by_ends(name, model, layout);

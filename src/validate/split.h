@@ -4,6 +4,8 @@
  *                    so far exceeds its even share (nanotron); the head counts as V*h, a layer as
  *                    its GEMM weights
  *     by-cost        the split whose slowest stage is fastest
+ *     with-mtp       chunks filled from the front, each with its even share of layers and prediction
+ *                    blocks, which the last one holds: 61 layers and a block on 16 are 15 times 4, 1
  *     2..3           two layers on the first stage, three on the last, the others evenly */
 #ifndef FF_VALIDATE_SPLIT_H
 #define FF_VALIDATE_SPLIT_H
@@ -11,8 +13,8 @@
 #include "fivefold/layout.h"
 #include "fivefold/model.h"
 
-/* Writes the split of pp stages of one chunk into the layout; false when the name is unknown, the
- * stages hold several chunks, or a stage would be left without anything. */
+/* Writes the split into the layout; false when the name is unknown, the stages hold several chunks (of
+ * which only with-mtp knows), or a stage would be left without anything. */
 bool ff_split_layers(const char *name, const ff_model *model, ff_layout *layout);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct search {
     stack_rows *stack;
     int left_out;
     int index[MOST_CONSTANTS];
-    double least[MOST_CONSTANTS], most[MOST_CONSTANTS];
+    double least[MOST_CONSTANTS], most[MOST_CONSTANTS], neutral[MOST_CONSTANTS];
     int constants;
 } search;
 
@@ -66,6 +66,18 @@ static void find_constants(search *s) {
     }
 }
 
+/* A constant has to earn its distance from neutral: a stack of few rows would bend it otherwise. */
+static double bending(const search *s, const ff_profile *profile) {
+    const double earned = 0.01; /* of error, for a move over the whole range */
+    double sum = 0;
+    for (int k = 0; k < s->constants; k++) {
+        double moved = ff_profile_get(profile, s->index[k]) - s->neutral[k];
+        double share = moved / (s->most[k] - s->least[k]);
+        sum += earned * share * share;
+    }
+    return sum;
+}
+
 static double loss(const search *s, const ff_profile *profile) {
     double sum = 0;
     int sources = 0;
@@ -77,7 +89,7 @@ static double loss(const search *s, const ff_profile *profile) {
         sum += (one.median + one.mean) / 2;
         sources++;
     }
-    return sources > 0 ? sum / sources : INFINITY;
+    return sources > 0 ? sum / sources + bending(s, profile) : INFINITY;
 }
 
 static void move(const search *s, int k, double step, ff_profile *profile, double *best) {
@@ -149,6 +161,8 @@ void fit_constants(stack_rows *stack, int left_out, ff_profile *profile) {
     find_constants(&s);
     neutral_constants(&s, profile);
     ff_profile other = *profile, point = *profile;
+    for (int k = 0; k < s.constants; k++)
+        s.neutral[k] = ff_profile_get(profile, s.index[k]);
     double least = INFINITY;
     for (int k = 0; k < s.constants; k++)
         ff_profile_set(profile, s.index[k], shifted(&s, profile, k, 0));
