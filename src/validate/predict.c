@@ -48,7 +48,7 @@ static outcome evaluate(ff_evaluator *evaluator, const ff_row *row, const ff_cas
                         const ff_layout *layout, ff_stage_memory *stages) {
     outcome o = {0};
     ff_evaluate_memory(evaluator, layout, &o.estimate, stages);
-    ff_evaluate_time(evaluator, layout, &o.estimate);
+    ff_evaluate_exactly(evaluator, layout, &o.estimate);
     o.step_s = o.estimate.s_per_token * (double)c->job.gbs_tokens;
     o.fits = o.estimate.verdict != FF_TOO_BIG;
     find_peak(row, &c->job.profile->runtime, stages, layout->pp, &o);
