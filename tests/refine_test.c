@@ -164,6 +164,65 @@ static void pruning_changes_no_answer_of_run_schedules(void **state) {
     }
 }
 
+/* Memory is tight here, so counts are found and cuts recompute less; each stack runs other
+ * schedules. */
+static void pruning_changes_no_answer_where_memory_is_tight(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *cluster, *profile, *where, *grid;
+        int64_t seq, sequences;
+        int top;
+    } cases[] = {
+        {"gemma-2-9b", "2x8xh100-80gb-sxm", "nanotron", NULL, NULL, 4096, 128, 3},
+        {"llama-2-13b", "1x8xa100-40gb-sxm", "megatron-core", NULL, "recompute=full:N,full", 4096,
+         64, 10},
+        {"llama-3.2-3b", "2x8xa100-80gb-sxm", "zero-bubble", "cp=1", NULL, 4096, 256, 20},
+        {"llama-3.1-8b", "1x8xa100-40gb-sxm", "torchtitan", "cp=1", NULL, 4096, 64, 10},
+        {"mixtral-8x7b", "2x8xa100-80gb-sxm", "megatron-core", "cp=1,tp<=2", NULL, 4096, 64, 5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ff_job *job = new_job(cases[i].model, cases[i].cluster, cases[i].seq,
+                              cases[i].seq * cases[i].sequences);
+        read_profile(cases[i].profile, (ff_profile *)(uintptr_t)job->profile);
+        ff_plan_options options = {
+            .top = cases[i].top, .where = cases[i].where, .grid = cases[i].grid};
+        answer pruned = ask(job, options);
+        options.no_prune = true;
+        answer whole = ask(job, options);
+        assert_int_equal(plan_count(&pruned), plan_count(&whole));
+        for (int k = 1; k <= plan_count(&whole); k++)
+            if (strcmp(layout_at(&pruned, k), layout_at(&whole, k)) != 0)
+                fail_msg("%s, %d: %s instead of %s", cases[i].model, k, layout_at(&pruned, k),
+                         layout_at(&whole, k));
+        free_answer(&pruned);
+        free_answer(&whole);
+        free_job(job);
+    }
+}
+
+/* A cut keeps to what the user allows, and no layout comes twice. */
+static void cuts_keep_to_the_conditions(void **state) {
+    (void)state;
+    ff_job *job = new_job("llama-3.1-8b", "1x8xa100-40gb-sxm", 4096, 262144);
+    static const char *const wheres[] = {"recompute=full,pp>1,vpp=1", "recompute=none,pp>1,vpp=1",
+                                         "recompute=full:N|full,pp>1,vpp=1"};
+    for (size_t i = 0; i < sizeof wheres / sizeof *wheres; i++) {
+        answer a = ask(job, (ff_plan_options){.top = 40, .where = wheres[i]});
+        for (const ff_fact *p = plans_of(&a)->first; p != NULL; p = p->next) {
+            const char *mode = ff_fact_text(p, "layout_fields.recompute");
+            bool allowed = i == 0   ? strcmp(mode, "full") == 0
+                           : i == 1 ? strcmp(mode, "none") == 0
+                                    : strncmp(mode, "full", 4) == 0;
+            if (!allowed)
+                fail_msg("%s: %s", wheres[i], ff_fact_text(p, "layout"));
+            for (const ff_fact *q = p->next; q != NULL; q = q->next)
+                assert_string_not_equal(ff_fact_text(p, "layout"), ff_fact_text(q, "layout"));
+        }
+        free_answer(&a);
+    }
+    free_job(job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formula_and_run_stay_within_the_bound),
@@ -171,6 +230,8 @@ int main(void) {
         cmocka_unit_test(a_change_of_stages_is_a_gain),
         cmocka_unit_test(counts_are_the_fewest_that_fit),
         cmocka_unit_test(pruning_changes_no_answer_of_run_schedules),
+        cmocka_unit_test(pruning_changes_no_answer_where_memory_is_tight),
+        cmocka_unit_test(cuts_keep_to_the_conditions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

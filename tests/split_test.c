@@ -23,7 +23,8 @@ static void rig_open(rig *r, setting *s, const char *text, int64_t limit_bytes) 
     ff_reaches_of(&mesh, &s->cluster, &r->reaches);
     ff_memory_blocks_build(s->model, &r->layout, &options, &r->memory);
     ff_time_blocks_build(&s->cost, &r->layout, &r->reaches, &r->time);
-    r->in = (ff_split_inputs){&s->cost, &r->layout, &r->memory, &r->time, limit_bytes, true};
+    r->in = (ff_split_inputs){&s->cost, &r->layout,  &r->memory,
+                              &r->time, limit_bytes, FF_CUT_RECOMPUTES_FEWEST};
 }
 
 /* ---- a second implementation: a stage as the program cuts it, every cut ---- */

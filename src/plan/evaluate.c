@@ -153,11 +153,27 @@ static int64_t counted_tokens(const ff_evaluator *e, const ff_layout *layout) {
     return target == 0 ? actual : ff_min(actual, target + target / MOST_OVERSHOOT);
 }
 
+static double stage_s(const ff_chunk_level *level, int64_t stage) {
+    const ff_stage_time *time = &level->parts[level->map->class_of[stage]].time;
+    return time->forward_s + time->backward_s;
+}
+
+/* What all microbatches gain when every stage takes the mean instead of the slowest one's time. */
+static double evening_gain_s(const ff_chunk_level *level, const ff_layout *layout) {
+    double slowest_s = 0, all_s = 0;
+    for (int64_t stage = 0; stage < layout->pp; stage++) {
+        double s = stage_s(level, stage);
+        slowest_s = s > slowest_s ? s : slowest_s;
+        all_s += s;
+    }
+    return (double)layout->microbatches * (slowest_s - all_s / (double)layout->pp);
+}
+
 double ff_evaluate_least_s(ff_evaluator *e, const ff_layout *layout) {
     const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
     ff_step_time time = level->least;
     add_sync(e, layout, level, ff_levels_zero(e->levels, layout, true), &time);
-    return time.step_s / (double)counted_tokens(e, layout);
+    return (time.step_s - evening_gain_s(level, layout)) / (double)counted_tokens(e, layout);
 }
 
 static void set_rates(const ff_evaluator *e, const ff_layout *layout, ff_estimate *estimate) {
@@ -189,39 +205,27 @@ void ff_evaluate_exactly(ff_evaluator *e, const ff_layout *layout, ff_estimate *
     set_rates(e, layout, estimate);
 }
 
-static double own_s(const ff_chunk_level *level, int64_t stage) {
-    const ff_stage_time *time = &level->parts[level->map->class_of[stage]].time;
-    return time->forward_s + time->backward_s;
-}
-
 double ff_evaluate_evened_s(ff_evaluator *e, const ff_layout *layout, const ff_estimate *estimate) {
-    const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
-    double slowest_s = 0, all_s = 0;
-    for (int64_t stage = 0; stage < layout->pp; stage++) {
-        double s = own_s(level, stage);
-        slowest_s = s > slowest_s ? s : slowest_s;
-        all_s += s;
-    }
-    double gain_s = (double)layout->microbatches * (slowest_s - all_s / (double)layout->pp);
+    double gain_s = evening_gain_s(ff_levels_timed(e->levels, layout, false), layout);
     return estimate->s_per_token - gain_s / (double)estimate->counted_tokens;
 }
 
 const double *ff_evaluate_stages_s(ff_evaluator *e, const ff_layout *layout, ff_arena *arena) {
     const ff_chunk_level *level = ff_levels_timed(e->levels, layout, false);
-    double *stage_s = FF_ARENA_ARRAY(arena, layout->pp, double);
+    double *own_s = FF_ARENA_ARRAY(arena, layout->pp, double);
     for (int64_t stage = 0; stage < layout->pp; stage++)
-        stage_s[stage] = own_s(level, stage);
-    return stage_s;
+        own_s[stage] = stage_s(level, stage);
+    return own_s;
 }
 
 ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *e, const ff_layout *layout,
-                                         int64_t limit_bytes) {
+                                         int64_t limit_bytes, ff_cut_recompute recompute) {
     return (ff_split_inputs){.cost = &e->cost,
                              .layout = layout,
                              .memory = ff_levels_memory_blocks(e->levels, layout),
                              .time = ff_levels_time_blocks(e->levels, layout),
                              .limit_bytes = limit_bytes,
-                             .may_recompute = layout->recompute != FF_RECOMPUTE_SELECTIVE};
+                             .recompute = recompute};
 }
 
 double ff_evaluate_floor_s(ff_evaluator *e, const ff_layout *layout) {

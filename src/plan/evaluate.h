@@ -40,8 +40,9 @@ void ff_evaluate_time(ff_evaluator *evaluator, const ff_layout *layout, ff_estim
 /* The same with the pipeline run at schedule level (simulate/simulate.h) where the closed form is an
  * estimate: dearer, for what is shown. */
 void ff_evaluate_exactly(ff_evaluator *evaluator, const ff_layout *layout, ff_estimate *estimate);
-/* A lower bound of its time a token, at a fraction of the cost where a schedule has to be run: no
- * bubble, no transfers. Its memory must be what was evaluated last. */
+/* A lower bound of its time a token, however its layers are cut, at a fraction of the cost where a
+ * schedule has to be run: even stages, no bubble, no transfers. Its memory must be what was evaluated
+ * last, and its recomputation stays what it is. */
 double ff_evaluate_least_s(ff_evaluator *evaluator, const ff_layout *layout);
 
 /* Of a layout that recomputes whole layers: sets recompute_layers to the fewest of every stage with
@@ -63,7 +64,7 @@ double ff_evaluate_evened_s(ff_evaluator *evaluator, const ff_layout *layout,
 const double *ff_evaluate_stages_s(ff_evaluator *evaluator, const ff_layout *layout,
                                    ff_arena *arena);
 ff_split_inputs ff_evaluate_split_inputs(ff_evaluator *evaluator, const ff_layout *layout,
-                                         int64_t limit_bytes);
+                                         int64_t limit_bytes, ff_cut_recompute recompute);
 
 /* No layout of the same grid and block (any vpp, split and ZeRO form) takes less time a token: the
  * slowest stage is no faster than the mean of all, and nothing else is counted. */

@@ -1,14 +1,12 @@
 #include "plan/pareto.h"
 
 #include "base/fact.h"
-#include "base/text.h"
 
 #include "plan/trial.h"
 #include <string.h>
 
 static const double WORTH_A_ROW = 0.9; /* of the peak memory of the row before */
 static const double TOO_SLOW = 2;      /* times the fastest of as many devices */
-enum { MOST_ROWS = 128 };
 
 /* Undominated layouts of one cluster, by rising time and falling memory. */
 typedef struct front {
@@ -21,12 +19,13 @@ typedef struct row {
     int64_t devices, peak_bytes;
     double step_s, s_per_token, tokens_per_s_per_device;
     ff_verdict verdict;
-    char layout[512];
+    const char *layout;
 } row;
 
 typedef struct rows {
-    int count;
-    row of[MOST_ROWS];
+    ff_arena *arena;
+    int64_t count, room;
+    row *of;
 } rows;
 
 /* ---- one cluster ---- */
@@ -71,37 +70,56 @@ static bool visit(void *context, const ff_point *point, ff_layout *layout) {
     return true;
 }
 
-static bool is_beaten(const rows *all, const row *r) {
-    for (int i = 0; i < all->count; i++)
-        if (all->of[i].devices <= r->devices && all->of[i].s_per_token <= r->s_per_token &&
-            all->of[i].peak_bytes <= r->peak_bytes)
-            return true;
-    return false;
+static bool beats(const row *a, const row *b) {
+    return a->devices <= b->devices && a->s_per_token <= b->s_per_token &&
+           a->peak_bytes <= b->peak_bytes;
+}
+
+/* Rows are chosen by formula and timed by the run, so that one may beat others that came before. */
+static void add(rows *all, const row *r) {
+    int64_t left = 0;
+    for (int64_t i = 0; i < all->count; i++)
+        if (beats(&all->of[i], r))
+            return;
+    for (int64_t i = 0; i < all->count; i++)
+        if (!beats(r, &all->of[i]))
+            all->of[left++] = all->of[i];
+    if (left == all->room) {
+        all->room = all->room == 0 ? 64 : 2 * all->room;
+        row *more = FF_ARENA_ARRAY(all->arena, all->room, row);
+        if (left > 0)
+            memcpy(more, all->of, (size_t)left * sizeof *more);
+        all->of = more;
+    }
+    all->of[left++] = *r;
+    all->count = left;
 }
 
 static void add_row(const ff_plan_set *set, const ff_candidate *c, rows *all) {
     char text[FF_LAYOUT_TEXT_BYTES];
     ff_layout layout;
     ff_estimate e;
-    row *r = &all->of[all->count];
     ff_candidate_layout(set, c, &layout);
     ff_evaluate_memory(set->evaluator, &layout, &e, NULL);
-    ff_evaluate_exactly(set->evaluator, &layout, &e);
-    *r = (row){.devices = set->job.cluster.devices,
-               .peak_bytes = e.peak_bytes,
-               .step_s = e.time.step_s,
-               .s_per_token = e.s_per_token,
-               .tokens_per_s_per_device = e.tokens_per_s_per_device,
-               .verdict = e.verdict};
+    if (set->options.by_formula)
+        ff_evaluate_time(set->evaluator, &layout, &e);
+    else
+        ff_evaluate_exactly(set->evaluator, &layout, &e);
     ff_layout_print(&layout, FF_LAYOUT_SHORT, text, sizeof text);
-    ff_copy_text(r->layout, sizeof r->layout, text);
-    all->count += !is_beaten(all, r);
+    add(all, &(row){.devices = set->job.cluster.devices,
+                    .peak_bytes = e.peak_bytes,
+                    .step_s = e.time.step_s,
+                    .s_per_token = e.s_per_token,
+                    .tokens_per_s_per_device = e.tokens_per_s_per_device,
+                    .verdict = e.verdict,
+                    .layout = ff_arena_copy(all->arena, text, strlen(text))});
 }
 
 static void add_front(const ff_plan_set *set, int64_t nodes, rows *all) {
     front *f = FF_ARENA_NEW(set->arena, front);
     f->set.arena = set->arena;
     f->set.job = set->job;
+    f->set.options = set->options;
     ff_trial_set_nodes(&f->set.job.cluster, nodes);
     f->set.space = set->space;
     f->set.space.job = &f->set.job;
@@ -112,7 +130,7 @@ static void add_front(const ff_plan_set *set, int64_t nodes, rows *all) {
     if (f->set.evaluator != NULL)
         ff_space_walk(&f->set.space, set->arena, &walker);
     double before = 0;
-    for (int64_t i = 0; i < f->count && all->count < MOST_ROWS; i++) {
+    for (int64_t i = 0; i < f->count; i++) {
         double peak = (double)f->best[i].peak_bytes;
         if (f->best[i].s_per_token > TOO_SLOW * f->best[0].s_per_token)
             break;
@@ -141,6 +159,7 @@ static void row_facts(const row *r, ff_facts *facts) {
 /* From the fewest devices, which beat more devices when they are as fast. */
 void ff_pareto_facts(const ff_plan_set *set, ff_facts *facts) {
     rows *all = FF_ARENA_NEW(set->arena, rows);
+    all->arena = set->arena;
     int64_t nodes = set->job.cluster.nodes, halvings = 0;
     while (nodes % 2 == 0 && nodes > 1) {
         nodes /= 2;
@@ -153,7 +172,7 @@ void ff_pareto_facts(const ff_plan_set *set, ff_facts *facts) {
             add_front(set, nodes, all);
     }
     ff_facts_open_list(facts, "pareto");
-    for (int i = 0; i < all->count; i++)
+    for (int64_t i = 0; i < all->count; i++)
         row_facts(&all->of[i], facts);
     ff_facts_close(facts);
 }

@@ -245,6 +245,12 @@ static void cliff_facts(const ff_plan_set *set, ff_facts *facts) {
 
 /* ---- rules of thumb ---- */
 
+/* What rules of thumb say: over the domain, at most 8. */
+static int64_t usual_tp(const ff_plan_set *set) {
+    int64_t domain = set->job.cluster.domain_devices;
+    return domain < 8 ? domain : 8;
+}
+
 /* State bytes a parameter, before ZeRO, and the tree of MODEL I: what fits where decides. */
 static void decision_tree(const ff_plan_set *set, char *where, size_t bytes) {
     const ff_job *job = &set->job;
@@ -261,7 +267,7 @@ static void decision_tree(const ff_plan_set *set, char *where, size_t bytes) {
         snprintf(where, bytes, "%s,pp=1,tp<=%lld,zero=3", cp,
                  (long long)job->cluster.domain_devices);
     else
-        snprintf(where, bytes, "%s,tp=8,pp>1,zero=1|2", cp);
+        snprintf(where, bytes, "%s,tp=%lld,pp>1,zero=1|2", cp, (long long)usual_tp(set));
 }
 
 static void baseline_facts(const ff_plan_set *set, const char *name, const char *where,
@@ -285,7 +291,7 @@ static void baseline_facts(const ff_plan_set *set, const char *name, const char 
 
 static void baselines_facts(const ff_plan_set *set, ff_facts *facts) {
     char tree[128], gold[128], name[64];
-    int64_t domain = set->job.cluster.domain_devices, tp = domain < 8 ? domain : 8;
+    int64_t tp = usual_tp(set);
     decision_tree(set, tree, sizeof tree);
     snprintf(gold, sizeof gold, "tp=%lld,cp=1,zero=1,zero_group=0,order=0", (long long)tp);
     snprintf(name, sizeof name, "TP %lld x PP x DP, ZeRO-1", (long long)tp);

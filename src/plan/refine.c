@@ -44,13 +44,44 @@ static bool has_one_chunk(const ff_layout *layout) {
     return ff_schedule_own_chunks((ff_schedule_kind)layout->schedule) == 1;
 }
 
+static bool allows(const work *w, int choice) {
+    return ff_space_allows(&w->set->space, FF_DIM_RECOMPUTE, choice);
+}
+
+/* Whether the user allows what a layout recomputes. */
+static bool is_allowed(const work *w, const ff_layout *layout) {
+    for (int i = 0; i < ff_recompute_choice_count; i++) {
+        const ff_recompute_choice *choice = &ff_recompute_choices[i];
+        bool counted = layout->recompute_layers > 0 || layout->recompute_stages > 0;
+        if (choice->mode == layout->recompute && choice->modules == layout->recompute_modules &&
+            choice->counted == counted)
+            return allows(w, i);
+    }
+    return false;
+}
+
+/* Other numbers of recomputed layers only where the user allows a count at all. */
+static ff_cut_recompute cut_recompute(const work *w) {
+    bool counts = false;
+    for (int i = 0; i < ff_recompute_choice_count; i++)
+        counts |= ff_recompute_choices[i].counted && allows(w, i);
+    if (w->layout.recompute == FF_RECOMPUTE_SELECTIVE)
+        return FF_CUT_RECOMPUTES_NONE;
+    if (counts)
+        return FF_CUT_RECOMPUTES_FEWEST;
+    return w->layout.recompute == FF_RECOMPUTE_FULL ? FF_CUT_RECOMPUTES_ALL
+                                                    : FF_CUT_RECOMPUTES_NONE;
+}
+
 static void try_best_cut(work *w) {
     ff_split split;
-    ff_split_inputs in = ff_evaluate_split_inputs(w->set->evaluator, &w->layout, w->limit_bytes);
+    ff_split_inputs in =
+        ff_evaluate_split_inputs(w->set->evaluator, &w->layout, w->limit_bytes, cut_recompute(w));
     if (!ff_split_best(&in, &split))
         return;
     ff_layout layout = ff_split_layout(&w->layout, &split);
-    adopt(w, &layout);
+    if (is_allowed(w, &layout))
+        adopt(w, &layout);
 }
 
 /* ---- recomputed layers by stage ---- */
@@ -114,7 +145,7 @@ static bool move_layer(work *w) {
         return false;
     layout.layers_of_chunk[from]--;
     layout.layers_of_chunk[to]++;
-    layout.given |= ff_layout_key_bit("layers");
+    ff_split_mark(&layout);
     return adopt(w, &layout);
 }
 
@@ -157,10 +188,19 @@ static void sort_by_time(ff_candidate *best, int64_t count) {
     }
 }
 
+static int64_t place_of(const ff_plan_set *set, int64_t order) {
+    int64_t at = 0;
+    while (at < set->kept && set->best[at].order != order)
+        at++;
+    return at;
+}
+
 /* The best with room may be another one now. */
 static void refine_roomy(ff_plan_set *set, int64_t count) {
-    if (set->has_roomy)
+    if (set->has_roomy) {
+        set->roomy.formula_rank = (int32_t)ff_min(place_of(set, set->roomy.order), set->kept) + 1;
         refine(set, &set->roomy);
+    }
     for (int64_t i = 0; i < count && set->has_roomy; i++) {
         if (set->best[i].verdict != FF_FITS)
             continue;
@@ -174,17 +214,39 @@ int ff_refined_most(const ff_plan_options *options) {
     return options->without_reasons ? FF_FEW_REFINED : FF_MOST_REFINED;
 }
 
+/* Two points may have been cut into one layout. */
+static bool is_same(const ff_plan_set *set, const ff_candidate *a, const ff_candidate *b) {
+    char one[FF_LAYOUT_TEXT_BYTES], other[FF_LAYOUT_TEXT_BYTES];
+    ff_layout layout;
+    if (a->s_per_token != b->s_per_token || a->peak_bytes != b->peak_bytes)
+        return false;
+    ff_candidate_layout(set, a, &layout);
+    ff_layout_print(&layout, FF_LAYOUT_FULL, one, sizeof one);
+    ff_candidate_layout(set, b, &layout);
+    ff_layout_print(&layout, FF_LAYOUT_FULL, other, sizeof other);
+    return strcmp(one, other) == 0;
+}
+
+/* Leaves out what is the same as one before it; equal ones lie next to each other in time. */
+static int64_t drop_twins(ff_plan_set *set, int64_t count) {
+    int64_t left = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool twin = false;
+        for (int64_t j = left - 1;
+             j >= 0 && !twin && set->best[j].s_per_token == set->best[i].s_per_token; j--)
+            twin = is_same(set, &set->best[j], &set->best[i]);
+        if (!twin)
+            set->best[left++] = set->best[i];
+    }
+    memmove(&set->best[left], &set->best[count], (size_t)(set->kept - count) * sizeof *set->best);
+    set->kept -= count - left;
+    return left;
+}
+
 /* Whether one that was not run might be first: the formula is at most so much above the run. */
 static bool is_capped(const ff_plan_set *set, int64_t count) {
     double limit = set->best[0].s_per_token * (1 + FF_REFINE_BOUND);
     return count < set->kept && set->best[count].s_per_token <= limit;
-}
-
-static int64_t place_of(const ff_plan_set *set, int64_t order) {
-    int64_t at = 0;
-    while (at < set->kept && set->best[at].order != order)
-        at++;
-    return at;
 }
 
 /* Moves a candidate, which may be none of the kept, to the end of those that were run. */
@@ -224,6 +286,7 @@ void ff_refine(ff_plan_set *set) {
     int64_t most = count;
     count = lift_uneven(set, count, limit_s);
     sort_by_time(set->best, count);
+    count = drop_twins(set, count);
     refine_roomy(set, count);
     set->refined =
         (ff_refined){.count = count, .lifted = count - most, .capped = is_capped(set, count)};

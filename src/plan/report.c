@@ -20,7 +20,7 @@ typedef struct view {
     ff_layout layout;
     ff_estimate estimate;
     ff_stage_memory *stages;
-    char text[512];
+    const char *text;
 } view;
 
 static void look_again(const ff_plan_set *set, const ff_candidate *candidate, bool timed, view *v) {
@@ -28,13 +28,13 @@ static void look_again(const ff_plan_set *set, const ff_candidate *candidate, bo
     ff_candidate_layout(set, candidate, &v->layout);
     v->stages = FF_ARENA_ARRAY(set->arena, v->layout.pp, ff_stage_memory);
     ff_evaluate_memory(set->evaluator, &v->layout, &v->estimate, v->stages);
-    if (timed && set->options.by_formula)
+    bool run = candidate->formula_rank > 0; /* the others were ranked by formula */
+    if (timed && !run && set->options.objective == FF_OBJECTIVE_TOKENS)
         ff_evaluate_time(set->evaluator, &v->layout, &v->estimate);
     else if (timed)
         ff_evaluate_exactly(set->evaluator, &v->layout, &v->estimate);
     ff_layout_print(&v->layout, FF_LAYOUT_SHORT, whole, sizeof whole);
-    strncpy(v->text, whole, sizeof v->text - 1);
-    v->text[sizeof v->text - 1] = '\0';
+    v->text = ff_arena_copy(set->arena, whole, strlen(whole));
 }
 
 static int64_t state_bytes(const ff_stage_memory *m) {
@@ -146,15 +146,22 @@ static void speed_step(const view *v, const ff_reaches *reaches, ff_facts *facts
     ff_facts_close(facts);
 }
 
-/* Only where stages were cut anew; the head's weight is the usual reason. */
+static int64_t head_stage(const ff_layout *layout) {
+    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    int32_t last = ff_schedule_model_chunks(&shape) - 1, stage = shape.stages - 1;
+    for (int32_t s = 0; s < shape.stages; s++)
+        if (ff_schedule_position(&shape, s, shape.chunks - 1) == last)
+            stage = s;
+    return stage;
+}
+
+/* Only where stages were cut anew; the head's weight is the usual reason, so it says where that is. */
 static void cut_step(const view *v, ff_facts *facts) {
     char text[256];
+    int64_t stage = head_stage(&v->layout);
     ff_split_describe(&v->layout, text, sizeof text);
     open_step(facts, "cut");
-    ff_facts_add_text(facts, "text",
-                      "%s: the last also holds the head, early ones hold more "
-                      "microbatches",
-                      text);
+    ff_facts_add_text(facts, "text", "%s; the head lies on stage %lld", text, (long long)stage);
     ff_facts_close(facts);
 }
 

@@ -61,7 +61,8 @@ static void keep(ff_plan_set *set, const ff_candidate *candidate) {
             return;
         if (all) {
             set->room *= 2;
-            ff_candidate *more = FF_ARENA_ARRAY(set->arena, set->room, ff_candidate);
+            ff_candidate *more =
+                FF_ARENA_ARRAY(set->arena, set->room + FF_MOST_REFINED, ff_candidate);
             for (int64_t i = 0; i < set->kept; i++)
                 more[i] = set->best[i];
             set->best = more;
@@ -181,12 +182,19 @@ static bool reject_too_big(ff_plan_set *set, const ff_candidate *candidate) {
     return true;
 }
 
+/* A cut may also lower a count of recomputed layers: then only the floor holds. */
+static double least_s(const ff_plan_set *set, const ff_layout *layout,
+                      const ff_candidate *candidate) {
+    return ff_space_is_counted(&candidate->point) ? ff_evaluate_floor_s(set->evaluator, layout)
+                                                  : ff_evaluate_least_s(set->evaluator, layout);
+}
+
 /* Schedules that must be run to be timed are first held against a bound. */
 static bool time_it(ff_plan_set *set, const ff_layout *layout, ff_estimate *estimate,
                     ff_candidate *candidate) {
     ff_schedule_shape shape = ff_schedule_shape_of(layout);
     if (ff_schedule_splits(&shape) && is_bounded(set) &&
-        is_hopeless(set, ff_evaluate_least_s(set->evaluator, layout)))
+        is_hopeless(set, least_s(set, layout, candidate)))
         return false;
     ff_evaluate_time(set->evaluator, layout, estimate);
     candidate->s_per_token = estimate->s_per_token;

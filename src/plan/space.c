@@ -176,6 +176,7 @@ static void walk_modes(walk *w, int size) {
         at[FF_DIM_RECIPE] = w->recipes.value[i];
         for (int r = 0; r < w->modes.count && !w->stopped; r++) {
             at[FF_DIM_RECOMPUTE] = w->modes.value[r];
+            w->point.recomputed = ff_space_is_counted(&w->point); /* at least one layer */
             walk_pipelines(w, size);
         }
     }

@@ -5,8 +5,8 @@
  *
  * A stage's time is what it takes with the fewest layers recomputed that make it fit; recomputing
  * more never takes less time. Among cuts
- * with the same slowest stage the one with the least time of all stages is taken (fewest layers
- * recomputed). Stages hold at most REACH times their even share, which no best cut exceeds unless
+ * with the same slowest stage a second pass takes the one with the least time of all stages
+ * (fewest layers recomputed). Stages hold at most REACH times their even share, which no best cut exceeds unless
  * the ends weigh more than the layers; every stage holds a layer, so that search and rules agree.
  *
  * Cost: pp * layers * REACH * share steps, about 50,000 for 126 layers on 16; a stage is evaluated
@@ -38,8 +38,9 @@ typedef struct table {
     const ff_split_inputs *in;
     int64_t stages;
     int layers;
-    known *known; /* of the current stage, [layers + 1]; own_s of 0: nothing yet */
-    state *best;  /* [stage * (layers + 1) + layers held by the first stage + 1 stages] */
+    known *known;   /* of the current stage, [layers + 1]; own_s of 0: nothing yet */
+    double limit_s; /* no stage takes longer; DBL_MAX while that is looked for */
+    state *best;    /* [stage * (layers + 1) + layers held by the first stage + 1 stages] */
 } table;
 
 static state *at(const table *t, int64_t stage, int layers) {
@@ -87,8 +88,9 @@ static double time_of(const table *t, const ff_chunk_content *content) {
 /* The fewest layers to recompute; -1 when no number is enough. One by one: the first recomputed
  * layer may need more memory than it frees, since it is rebuilt whole. */
 static int fewest_recomputed(const table *t, int64_t stage, int from, int to) {
-    int most = t->in->may_recompute ? to - from : 0;
-    for (int recomputed = 0; recomputed <= most; recomputed++) {
+    int least = t->in->recompute == FF_CUT_RECOMPUTES_ALL ? to - from : 0;
+    int most = t->in->recompute == FF_CUT_RECOMPUTES_NONE ? 0 : to - from;
+    for (int recomputed = least; recomputed <= most; recomputed++) {
         ff_chunk_content content = content_of(t, stage, from, to, recomputed);
         if (fits(t, stage, &content))
             return recomputed;
@@ -98,8 +100,15 @@ static int fewest_recomputed(const table *t, int64_t stage, int from, int to) {
 
 /* ---- the table ---- */
 
-static bool better(double slowest_s, double all_s, const state *than) {
-    return slowest_s < than->slowest_s || (slowest_s == than->slowest_s && all_s < than->all_s);
+/* The first pass looks for the least slowest stage, the second for the least sum that keeps it. */
+static bool better(const table *t, double slowest_s, double all_s, const state *than) {
+    if (t->limit_s < DBL_MAX)
+        return slowest_s <= t->limit_s && all_s < than->all_s;
+    return slowest_s < than->slowest_s;
+}
+
+static bool may_help(const table *t, const state *before, const state *now) {
+    return t->limit_s < DBL_MAX ? before->all_s < now->all_s : before->slowest_s < now->slowest_s;
 }
 
 static const known *know(table *t, int64_t stage, int from, int to) {
@@ -121,7 +130,7 @@ static void extend(table *t, int64_t stage, int from, int to, const state *befor
         return;
     double slowest_s = k->own_s > before->slowest_s ? k->own_s : before->slowest_s;
     state *now = at(t, stage, to);
-    if (better(slowest_s, before->all_s + k->own_s, now))
+    if (better(t, slowest_s, before->all_s + k->own_s, now))
         *now = (state){slowest_s, before->all_s + k->own_s, (int16_t)from, (int16_t)k->recomputed};
 }
 
@@ -138,7 +147,7 @@ static void fill(table *t) {
                 const state *before = stage == 0 ? &none : at(t, stage - 1, from);
                 bool starts = stage > 0 || from == 0;
                 /* No better than what is known: nothing to look at. */
-                if (starts && before->slowest_s < at(t, stage, to)->slowest_s)
+                if (starts && may_help(t, before, at(t, stage, to)))
                     extend(t, stage, from, to, before);
             }
         }
@@ -165,7 +174,13 @@ bool ff_split_best(const ff_split_inputs *inputs, ff_split *split) {
     ff_arena *arena = ff_arena_create();
     t.known = FF_ARENA_ARRAY(arena, t.layers + 1, known);
     t.best = FF_ARENA_ARRAY(arena, t.stages * (t.layers + 1), state);
+    t.limit_s = DBL_MAX;
     fill(&t);
+    double slowest_s = at(&t, t.stages - 1, t.layers)->slowest_s;
+    if (slowest_s < DBL_MAX) {
+        t.limit_s = slowest_s;
+        fill(&t);
+    }
     bool possible = at(&t, t.stages - 1, t.layers)->slowest_s < DBL_MAX;
     if (possible)
         read_back(&t, split);
@@ -188,11 +203,24 @@ static void put_counts(const ff_split *split, ff_layout *layout) {
     layout->recompute_stages = alike || all ? 0 : (int)layout->pp;
 }
 
+void ff_split_mark(ff_layout *layout) {
+    int16_t balanced[FF_LAYOUT_MAX_CHUNKS];
+    int layers = 0;
+    for (int i = 0; i < layout->chunks; i++)
+        layers += layout->layers_of_chunk[i];
+    ff_default_split(layers, layout->chunks, balanced);
+    size_t bytes = (size_t)layout->chunks * sizeof *balanced;
+    unsigned bit = ff_layout_key_bit("layers");
+    layout->given &= ~bit;
+    if (memcmp(balanced, layout->layers_of_chunk, bytes) != 0)
+        layout->given |= bit;
+}
+
 ff_layout ff_split_layout(const ff_layout *base, const ff_split *split) {
     ff_layout layout = *base;
     layout.chunks = (int)layout.pp;
     memcpy(layout.layers_of_chunk, split->layers, (size_t)layout.pp * sizeof *split->layers);
-    layout.given |= ff_layout_key_bit("layers");
+    ff_split_mark(&layout);
     if (layout.recompute != FF_RECOMPUTE_SELECTIVE)
         put_counts(split, &layout);
     return layout;

@@ -7,6 +7,13 @@
 #include "cost/cost.h"
 #include "fivefold/memory.h"
 
+/* Whole layers recomputed: what a cut may do. */
+typedef enum ff_cut_recompute {
+    FF_CUT_RECOMPUTES_NONE,
+    FF_CUT_RECOMPUTES_FEWEST, /* the fewest of each stage that make it fit */
+    FF_CUT_RECOMPUTES_ALL,
+} ff_cut_recompute;
+
 /* What the cut is made for. `layout` is derived and legal, of a schedule with one chunk a stage; its
  * own split and recompute are not looked at (selective modules are kept, if it has them). */
 typedef struct ff_split_inputs {
@@ -15,7 +22,7 @@ typedef struct ff_split_inputs {
     const ff_memory_blocks *memory; /* both kinds of layers: plain and recomputed */
     const ff_time_blocks *time;
     int64_t limit_bytes; /* a stage's ledger stays at or below it */
-    bool may_recompute;  /* whole layers; selective modes have no count by stage */
+    ff_cut_recompute recompute;
 } ff_split_inputs;
 
 typedef struct ff_split {
@@ -30,6 +37,9 @@ bool ff_split_best(const ff_split_inputs *inputs, ff_split *split);
 
 /* The layout with that cut; layers recomputed are one number where one serves all stages. */
 ff_layout ff_split_layout(const ff_layout *layout, const ff_split *split);
+
+/* Counts the split as the user's where it is not the balanced one, so that it is printed and kept. */
+void ff_split_mark(ff_layout *layout);
 
 /* What a layout says of its stages, apart from the rest: taken from one and put into another of the
  * same sizes. */
