@@ -54,9 +54,26 @@ static void every_layout_is_matched_by_a_row(void **state) {
     free_job(job);
 }
 
+/* Ten sizes of cluster, each with its rows. */
+static void every_size_has_rows(void **state) {
+    (void)state;
+    ff_job *job = new_job(SMALL, "512x2xl4", 2048, 8388608);
+    answer a = ask(job, (ff_plan_options){.top = 1, .pareto = true, .without_reasons = true});
+    int64_t devices = 1;
+    for (const ff_fact *r = rows_of(&a); r != NULL; r = r->next) {
+        int64_t own = ff_fact_integer(r, "devices");
+        assert_true(own == devices || own == 2 * devices);
+        devices = own;
+    }
+    assert_int_equal(devices, 1024);
+    free_answer(&a);
+    free_job(job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_row_beats_one_after_it),
+        cmocka_unit_test(every_size_has_rows),
         cmocka_unit_test(every_layout_is_matched_by_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

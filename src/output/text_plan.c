@@ -20,7 +20,7 @@
 /* Differences below it are none: they come from rounding. */
 static const double SAME_S = 5e-6;
 
-enum { INDENT = 2, BAR_COLUMNS = 10, WHY_LABEL = 5, CONTRAST_LABEL = 13 };
+enum { INDENT = 2, BAR_COLUMNS = 10, WHY_LABEL = 5, CONTRAST_LABEL = 13, MOST_OF_A_SIZE = 5 };
 
 /* A number of the table of plans: where it stands, how it is headed, when it goes. */
 typedef struct plan_column {
@@ -355,8 +355,16 @@ static void print_pareto(ff_text *out, const ff_fact *root, const ff_look *look)
                                                      .right = true,
                                                      .keep = columns[i].keep});
     ff_table_add_column(table, (ff_table_column){.heading = ""});
+    int64_t size = 0;
+    int of_size = 0, left_out = 0;
     for (const ff_fact *r = rows->first; r != NULL; r = r->next) {
         char devices[FF_VALUE_BYTES];
+        of_size = ff_fact_integer(r, "devices") == size ? of_size + 1 : 1;
+        size = ff_fact_integer(r, "devices");
+        if (of_size > MOST_OF_A_SIZE && !look->verbose) {
+            left_out++;
+            continue;
+        }
         ff_table_cell(table,
                       ff_format_integer(ff_fact_integer(r, "devices"), devices, sizeof devices),
                       FF_PAINT_QUIET);
@@ -371,6 +379,10 @@ static void print_pareto(ff_text *out, const ff_fact *root, const ff_look *look)
     ff_text_append(out, "\n\n");
     ff_table_print(table, out);
     ff_table_free(table);
+    if (left_out > 0)
+        ff_text_printf(out,
+                       "  (%d slower ones with less memory left out; -v and -o json have all)\n",
+                       left_out);
 }
 
 static void print_nothing_fits(ff_text *out, const ff_fact *root, const ff_look *look) {

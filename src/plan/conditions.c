@@ -4,7 +4,7 @@
  *     --grid 'tp=1,2,4 pp=1,2'                 the values to try, instead of every one that makes sense
  *
  * Values are written as in a layout: sizes and words. */
-#include "plan/space.h"
+#include "plan/dimensions.h"
 
 #include "base/number.h"
 #include "base/text.h"
@@ -73,8 +73,29 @@ static bool has_words(ff_dimension dimension) {
            dimension == FF_DIM_SCHEDULE;
 }
 
+/* As a number, or as a layout writes it. */
+static bool read_order(const char *text, int32_t *value) {
+    char item[128];
+    ff_layout written;
+    int64_t index;
+    if (ff_parse_count(text, &index)) {
+        *value = (int32_t)index;
+        return index < ff_dimension_orders();
+    }
+    snprintf(item, sizeof item, "order=%s", text);
+    if (strchr(text, ',') != NULL || ff_layout_parse(item, NULL, &written) != FF_OK)
+        return false;
+    for (*value = 0; *value < ff_dimension_orders(); ++*value)
+        if (memcmp(written.dense_order, ff_dimension_order(*value), sizeof written.dense_order) ==
+            0)
+            return true;
+    return false;
+}
+
 static bool read_value(ff_dimension dimension, const char *text, int32_t *value) {
     int64_t count;
+    if (dimension == FF_DIM_ORDER)
+        return read_order(text, value);
     if (dimension == FF_DIM_RECOMPUTE)
         return read_recompute(text, value);
     if (has_words(dimension))
@@ -87,7 +108,6 @@ static bool read_value(ff_dimension dimension, const char *text, int32_t *value)
         return count <= 3;
     case FF_DIM_SP:
         return count <= 1;
-    case FF_DIM_ORDER:
     case FF_DIM_GROUP:
         return true;
     default:
@@ -137,6 +157,9 @@ static const char *help_on_values(ff_dimension dimension, const char *word) {
         return "stream or resident";
     if (dimension == FF_DIM_SP)
         return "0 or 1";
+    if (dimension == FF_DIM_ORDER)
+        return "axes from innermost out, tp first: tp-cp-dp-pp, tp-dp-cp-pp, tp-cp-pp-dp, "
+               "tp-pp-cp-dp, tp-dp-pp-cp or tp-pp-dp-cp";
     return "a positive whole number, at most 1048576";
 }
 
@@ -287,8 +310,8 @@ static bool meets(const ff_condition *c, int32_t value) {
 }
 
 bool ff_space_allows(const ff_space *space, ff_dimension dimension, int64_t value) {
-    int dps = dimension == FF_DIM_DP ? space->choices[FF_DIM_DP] : 0;
-    if (dps > 0 && !is_one_of((int32_t)value, space->choice[FF_DIM_DP], dps))
+    int choices = space->choices[dimension];
+    if (choices > 0 && !is_one_of((int32_t)value, space->choice[dimension], choices))
         return false;
     for (int i = 0; i < space->conditions; i++)
         if (space->condition[i].dimension == dimension &&

@@ -115,8 +115,11 @@ static void expert_counts(const ff_space *space, int64_t ranks, ff_values *v) {
 
 /* Expert tensor parallelism beyond tp would cut experts finer than everything else. */
 static void expert_tp_counts(const ff_space *space, int64_t ranks, int64_t tp, ff_values *v) {
-    bool dense = ff_model_moe_kind(&space->job->model) == NULL;
-    divisors(space, FF_DIM_ETP, ff_gcd(ranks, tp), dense ? 1 : tp, v);
+    v->count = 0;
+    if (ff_model_moe_kind(&space->job->model) == NULL)
+        add(space, FF_DIM_ETP, v, 1);
+    else
+        divisors(space, FF_DIM_ETP, ff_gcd(ranks, tp), tp, v);
 }
 
 static int64_t largest_mbs(const ff_space *space, int64_t dp) {
@@ -145,8 +148,7 @@ static void cp_kinds(const ff_space *space, int64_t tp, int64_t cp, ff_values *v
 
 /* Sequence parallelism first; experts need it. */
 static void sequence_parallel(const ff_space *space, int64_t tp, ff_values *v) {
-    if (add_choices(space, FF_DIM_SP, v))
-        return;
+    v->count = 0;
     add(space, FF_DIM_SP, v, tp > 1);
     if (tp > 1 && ff_model_moe_kind(&space->job->model) == NULL)
         add(space, FF_DIM_SP, v, 0);
@@ -218,14 +220,24 @@ static bool walks_resident(const ff_space *space, const ff_values *stages) {
     return ff_space_names(space, FF_DIM_WEIGHTS) || !has_choice(stages, 1);
 }
 
+/* All ranks (0), and the ranks of a domain; any other group where the user names some. */
+static void groups_of(const ff_space *space, const ff_layout *layout, ff_values *v) {
+    int64_t ranks = layout->dp * layout->cp, domain = domain_group(space, layout);
+    v->count = 0;
+    add(space, FF_DIM_GROUP, v, 0);
+    for (int64_t group = 2; group < ranks; group++)
+        if (ranks % group == 0 && (group == domain || ff_space_names(space, FF_DIM_GROUP)))
+            add(space, FF_DIM_GROUP, v, group);
+}
+
 /* With dp*cp of 1 all stages are one: the default, or another when the user bars it. */
 void ff_zero_forms_fill(const ff_space *space, const ff_layout *layout, ff_zero_forms *forms) {
-    ff_values stages;
+    ff_values stages, groups;
     bool replicated = layout->dp * layout->cp > 1;
-    int64_t group = replicated ? domain_group(space, layout) : 0;
     int usual = layout->pp > 1 ? FF_ZERO3_RESIDENT : FF_ZERO3_STREAM;
     forms->count = 0;
     numbers(space, FF_DIM_ZERO, 0, 3, &stages);
+    groups_of(space, layout, &groups);
     if (!replicated) {
         bool one = stages.count > 1 && stages.value[1] == 1;
         if (stages.count > 0)
@@ -238,9 +250,9 @@ void ff_zero_forms_fill(const ff_space *space, const ff_layout *layout, ff_zero_
             int weights = other ? !usual : usual;
             if (zero == 3 && weights == FF_ZERO3_RESIDENT && !walks_resident(space, &stages))
                 continue;
-            add_form(space, zero, weights, 0, forms);
-            if (group > 0 && zero > 0)
-                add_form(space, zero, weights, group, forms);
+            for (int g = 0; g < groups.count; g++)
+                if (groups.value[g] == 0 || zero > 0)
+                    add_form(space, zero, weights, groups.value[g], forms);
         }
     }
 }
@@ -288,5 +300,9 @@ void ff_values_fill(const ff_space *space, ff_dimension dimension, const ff_layo
 }
 
 const ff_axis *ff_dimension_order(int32_t index) {
-    return orders[index % ORDERS];
+    return orders[index];
+}
+
+int ff_dimension_orders(void) {
+    return ORDERS;
 }

@@ -38,11 +38,12 @@ typedef struct ff_zero_form {
 } ff_zero_form;
 typedef struct ff_zero_forms {
     int count;
-    ff_zero_form form[32];
+    ff_zero_form form[FF_MOST_CHOICES * 4];
 } ff_zero_forms;
 void ff_zero_forms_fill(const ff_space *space, const ff_layout *sizes, ff_zero_forms *forms);
 
-/* The dense axes from innermost out, of a value of FF_DIM_ORDER. */
+/* The dense axes from innermost out, of a value of FF_DIM_ORDER; how many values there are. */
 const ff_axis *ff_dimension_order(int32_t index);
+int ff_dimension_orders(void);
 
 #endif
