@@ -106,10 +106,20 @@ static ff_status reach_extreme(ff_session *s, ff_plan_options *options, ff_job *
     return FF_OK;
 }
 
+static ff_status refuse_pair(ff_session *s, const char *pair, const char *help) {
+    ff_report(s->findings, FF0403, FF_NOWHERE, "%s do not go together", pair);
+    ff_report_help(s->findings, "%s", help);
+    return FF_INVALID;
+}
+
 static ff_status run_plan(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     if (o->gbs_tokens == 0 && o->gbs_sequences == 0)
         return refuse_missing(s, "--gbs, the batch to reach", "such as --gbs 4M or --gbs 1024seq");
+    if (o->most >= 0 && o->least >= 0)
+        return refuse_pair(s, "--max and --min", "one extreme at a time");
+    if (o->pareto && o->form == FF_FORM_CSV)
+        return refuse_pair(s, "--pareto and -o csv", "csv holds one table; -o json has both");
     ff_inputs *inputs;
     ff_status status = read_inputs(s, 1, &inputs);
     if (status != FF_OK)
@@ -138,7 +148,9 @@ static ff_status run_plan(ff_session *s) {
         return status;
     ff_plan_facts(set, elapsed_s, s->facts);
     ff_inputs_facts(inputs, s->facts);
-    ff_next_facts(word(s, 1), word(s, 2), &s->arguments->options, &inputs->job, s->facts);
+    /* Another model or cluster has no word to paste. */
+    if (o->least < 0 && o->most != FF_EXTREME_PARAMS && o->objective != FEWEST_DEVICES)
+        ff_next_facts(word(s, 1), word(s, 2), &s->arguments->options, &inputs->job, s->facts);
     ff_plan_free(set);
     return status;
 }

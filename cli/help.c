@@ -116,7 +116,7 @@ static void print_layout_keys(ff_text *out, const ff_look *look) {
     ff_painted(out, "layout", FF_PAINT_HEADING, look);
     ff_text_append(out, "  key=value,key=value,...  What is left out is derived or defaulted.\n\n");
     ff_table *table = ff_table_create(2, look);
-    ff_table_flow_first(table);
+    ff_table_flow_after(table, 0);
     ff_table_add_column(table, (ff_table_column){.heading = "key"});
     ff_table_add_column(table, (ff_table_column){.heading = "values", .flow = true});
     ff_table_add_column(table, (ff_table_column){.heading = "left out"});

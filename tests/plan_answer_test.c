@@ -138,6 +138,39 @@ static void a_recipe_given_twice_must_agree(void **state) {
     free_job(job);
 }
 
+/* ---- explain field ---- */
+
+static void assert_explained(const ff_job *job, const ff_fact *fact) {
+    bool number = fact->kind == FF_FACT_INTEGER || fact->kind == FF_FACT_REAL;
+    if (number && fact->name != NULL) {
+        ff_facts *facts = ff_facts_create();
+        if (ff_explain_field(job, "dp=8", fact->name, NULL, facts) != FF_OK)
+            fail_msg("%s is not explained", fact->name);
+        ff_facts_free(facts);
+    }
+    bool holds = fact->kind == FF_FACT_RECORD || fact->kind == FF_FACT_LIST;
+    for (const ff_fact *f = holds ? fact->first : NULL; f != NULL; f = f->next)
+        assert_explained(job, f);
+}
+
+static void every_number_is_explained(void **state) {
+    (void)state;
+    ff_job *job = small_job();
+    answer a = ask(job, (ff_plan_options){.top = 2, .pareto = true});
+    assert_explained(job, a.root);
+    free_answer(&a);
+    ff_facts *facts = ff_facts_create();
+    assert_int_equal(ff_check(job, "dp=4,pp=2", NULL, facts), FF_OK);
+    assert_explained(job, ff_facts_root(facts));
+    ff_facts_free(facts);
+    facts = ff_facts_create();
+    ff_simulate_options options = {.columns = 80};
+    assert_int_equal(ff_simulate(job, "dp=4,pp=2", &options, NULL, facts), FF_OK);
+    assert_explained(job, ff_facts_root(facts));
+    ff_facts_free(facts);
+    free_job(job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device_is_no_plan),
@@ -146,6 +179,7 @@ int main(void) {
         cmocka_unit_test(no_legal_layout_says_why),
         cmocka_unit_test(a_layout_that_makes_no_world_is_judged_by_size),
         cmocka_unit_test(a_recipe_given_twice_must_agree),
+        cmocka_unit_test(every_number_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 enum { GAP = 2, LEAST_FLOW = 24 };
@@ -18,7 +19,7 @@ struct ff_table {
     ff_arena *arena;
     ff_look look;
     int indent;
-    bool flow_first;
+    int flow_after; /* columns kept up to this rank go before the flowing one is wrapped */
     int column_count, cell_count, cell_capacity;
     ff_table_column column[FF_TABLE_COLUMNS];
     bool dropped[FF_TABLE_COLUMNS];
@@ -32,6 +33,7 @@ ff_table *ff_table_create(int indent, const ff_look *look) {
     table->arena = arena;
     table->look = *look;
     table->indent = indent;
+    table->flow_after = INT_MAX;
     return table;
 }
 
@@ -45,8 +47,8 @@ void ff_table_add_column(ff_table *table, ff_table_column column) {
     table->column[table->column_count++] = column;
 }
 
-void ff_table_flow_first(ff_table *table) {
-    table->flow_first = true;
+void ff_table_flow_after(ff_table *table, int keep) {
+    table->flow_after = keep;
 }
 
 static cell *next_cell(ff_table *table) {
@@ -114,12 +116,12 @@ static int flow_column(const ff_table *table) {
     return -1;
 }
 
-/* Drops the optional column that goes first; false when none is left. */
-static bool drop_one(ff_table *table) {
+/* Drops the optional column that goes first, kept in no higher rank; false when none is left. */
+static bool drop_one(ff_table *table, int most) {
     int first = -1;
     for (int j = 0; j < table->column_count; j++) {
         int keep = table->column[j].keep;
-        if (keep == FF_KEEP_ALWAYS || table->dropped[j])
+        if (keep == FF_KEEP_ALWAYS || keep > most || table->dropped[j])
             continue;
         if (first < 0 || keep < table->column[first].keep)
             first = j;
@@ -129,8 +131,8 @@ static bool drop_one(ff_table *table) {
     return first >= 0;
 }
 
-static void drop_until_fits(ff_table *table, int room) {
-    while (total_width(table) > room && drop_one(table))
+static void drop_until_fits(ff_table *table, int room, int most) {
+    while (total_width(table) > room && drop_one(table, most))
         continue;
 }
 
@@ -138,14 +140,13 @@ static void drop_until_fits(ff_table *table, int room) {
 static int fit(ff_table *table) {
     int room = ff_look_columns(&table->look), flow = flow_column(table);
     measure(table);
-    if (!table->flow_first || flow < 0)
-        drop_until_fits(table, room);
+    drop_until_fits(table, room, flow < 0 ? INT_MAX : table->flow_after);
     if (total_width(table) > room && flow >= 0) {
         /* Dropping alone does not help: keep the columns and narrow the flowing one instead. */
         memset(table->dropped, 0, sizeof table->dropped);
         int wanted = table->width[flow];
         table->width[flow] = LEAST_FLOW < wanted ? LEAST_FLOW : wanted;
-        drop_until_fits(table, room);
+        drop_until_fits(table, room, INT_MAX);
         int spare = room - total_width(table);
         if (spare > 0)
             table->width[flow] +=

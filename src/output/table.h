@@ -31,8 +31,9 @@ ff_table *ff_table_create(int indent, const ff_look *look);
 void ff_table_free(ff_table *table);
 /* All columns before the first cell. */
 void ff_table_add_column(ff_table *table, ff_table_column column);
-/* Wraps the flowing column before any column is dropped: for tables whose text is the point. */
-void ff_table_flow_first(ff_table *table);
+/* Wraps the flowing column before columns that are kept in a higher rank than this are dropped (0:
+ * before any), for tables whose text or numbers are the point. */
+void ff_table_flow_after(ff_table *table, int keep);
 /* The next cell, row by row, made safe and painted. */
 void ff_table_cell(ff_table *table, const char *text, ff_paint paint);
 /* A cell that is printed as it stands (a bar). */

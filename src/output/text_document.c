@@ -93,7 +93,7 @@ static void print_table(ff_text *out, const ff_fact *record, int indent, const f
     if (columns == NULL || rows == NULL || columns->count > FF_TABLE_COLUMNS)
         return;
     ff_table *table = ff_table_create(indent, look);
-    ff_table_flow_first(table);
+    ff_table_flow_after(table, 0);
     int flow = widest_words(columns, rows), index = 0;
     for (const ff_fact *c = columns->first; c != NULL; c = c->next, index++)
         ff_table_add_column(table, (ff_table_column){

@@ -62,6 +62,7 @@ static void bar_cell(ff_table *table, const ff_fact *plan, const ff_look *look) 
 
 static void print_plans(ff_text *out, const ff_fact *plans, const ff_look *look) {
     ff_table *table = ff_table_create(INDENT, look);
+    ff_table_flow_after(table, 1); /* bars may go, numbers stay */
     bool shown[NUMBERS];
     ff_table_add_column(table, (ff_table_column){.heading = "#", .right = true});
     ff_table_add_column(table, (ff_table_column){.heading = "layout", .flow = true});
@@ -348,6 +349,7 @@ static void print_pareto(ff_text *out, const ff_fact *root, const ff_look *look)
     if (rows == NULL)
         return;
     ff_table *table = ff_table_create(INDENT, look);
+    ff_table_flow_after(table, 1);
     ff_table_add_column(table, (ff_table_column){.heading = "devices", .right = true});
     ff_table_add_column(table, (ff_table_column){.heading = "layout", .flow = true});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)

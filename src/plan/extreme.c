@@ -5,6 +5,7 @@
  * Assumption: what fits, fits also when it is smaller (or, for nodes, from the first count on). */
 #include "base/diagnose.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "plan/search.h"
 #include "plan/trial.h"
 #include <stdio.h>
@@ -48,6 +49,9 @@ static void set_layers(ff_model *model, int layers) {
         model->layer_kind[i] = model->layer_kind[last - half + (i - last) % half];
     model->layers = layers;
     model->stated_params = 0;
+    char name[sizeof model->name];
+    snprintf(name, sizeof name, "%.80s with %d layers", model->name, layers);
+    ff_copy_text(model->name, sizeof model->name, name);
 }
 
 static bool fits_layers(attempt *a, int64_t layers) {

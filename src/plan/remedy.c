@@ -7,7 +7,7 @@
  *     shorter sequences           half, a quarter, ... down to 256 tokens
  *
  * A walk looks only where memory is least, at one sequence a microbatch and full recomputation, and
- * all walks of an answer together at MOST_POINTS points, so that a hopeless job is answered soon.
+ * all walks of a change together at MOST_POINTS points, so that a hopeless job is answered soon.
  * What was not reached is not offered. */
 #include "plan/remedy.h"
 
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_POINTS = 60000, LARGEST_CLUSTER = 1 << 20, SHORTEST_SEQ = 256 };
+enum { MOST_POINTS = 150000, LARGEST_CLUSTER = 1 << 20, SHORTEST_SEQ = 256 };
 
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
@@ -69,10 +69,11 @@ int ff_remedies_find(const ff_plan_set *set, int64_t nearest_bytes,
     typedef bool remedy_finder(const ff_plan_set *set, int64_t *points_left, char *text,
                                size_t text_bytes);
     remedy_finder *const finders[] = {smaller_recipe, shorter_sequences, more_nodes};
-    int64_t points_left = MOST_POINTS;
     int count = 0;
-    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++)
+    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
+        int64_t points_left = MOST_POINTS;
         count += finders[i](set, &points_left, remedies[count].text, sizeof remedies[count].text);
+    }
     snprintf(remedies[count].text, sizeof remedies[count].text, "devices of %lld GiB or more",
              (long long)((double)nearest_bytes / GIB) + 1);
     return count + 1;

@@ -424,9 +424,26 @@ static void full_facts(const ff_plan_set *set, ff_facts *facts) {
         ff_reasons_facts(set, facts);
 }
 
+/* The question's own settings, so that an answer says what it answers. */
+static void options_facts(const ff_plan_options *o, ff_facts *facts) {
+    ff_facts_open_record(facts, "options");
+    ff_facts_add_integer(facts, "top", o->top);
+    ff_facts_add_text(facts, "where", "%s", o->where == NULL ? "" : o->where);
+    ff_facts_add_text(facts, "grid", "%s", o->grid == NULL ? "" : o->grid);
+    ff_facts_add_text(facts, "objective", "%s",
+                      o->objective == FF_OBJECTIVE_MEMORY ? "memory" : "tokens");
+    ff_facts_add_real(facts, "near_ratio", o->near_ratio);
+    ff_facts_add_integer(facts, "share", o->shares > 0 ? o->share : 1);
+    ff_facts_add_integer(facts, "shares", o->shares > 0 ? o->shares : 1);
+    ff_facts_add_boolean(facts, "prune", !o->no_prune);
+    ff_facts_add_boolean(facts, "simulate", !o->by_formula);
+    ff_facts_close(facts);
+}
+
 void ff_plan_facts(const ff_plan_set *set, double elapsed_s, ff_facts *facts) {
     ff_document_head(facts, "plan");
     ff_inputs_of_job(&set->job, facts);
+    options_facts(&set->options, facts);
     ff_facts_open_record(facts, "model");
     ff_model_summary(&set->job.model, facts);
     ff_facts_close(facts);

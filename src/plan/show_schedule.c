@@ -94,8 +94,9 @@ ff_status ff_show_schedule(const char *schedule, const char *settings, int colum
     if (status != FF_OK)
         return status;
     ff_document_head(facts, "show");
-    ff_document_open(facts, "%s, pp=%d vpp=%d, %d microbatches", ff_schedule_name(shape.kind),
-                     shape.stages, shape.chunks, shape.microbatches);
+    ff_document_open(facts, "%s, pp=%d vpp=%d, %d microbatch%s", ff_schedule_name(shape.kind),
+                     shape.stages, shape.chunks, shape.microbatches,
+                     shape.microbatches == 1 ? "" : "es");
     ff_document_section(facts, "%s", "");
     ff_schedule_section(&shape, columns - 2, facts);
     ff_document_close(facts);

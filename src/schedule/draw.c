@@ -155,11 +155,11 @@ static void append_legend(const canvas *drawing, ff_text *text) {
     const ff_schedule_shape *shape = &drawing->schedule->shape;
     ff_text_printf(text, "\n%-*s0 forward", drawing->label_columns, "");
     if (has_kind(drawing->schedule, FF_ACTION_BACKWARD))
-        ff_text_printf(text, "   %s backward", drawing->unit > 1 ? "0━━" : "0━");
+        ff_text_printf(text, "  %s backward", drawing->unit > 1 ? "0━━" : "0━");
     bool splits = has_kind(drawing->schedule, FF_ACTION_BACKWARD_INPUT);
     if (splits)
-        ff_text_append(text, "   ⓪ input gradient   ░ weight gradient");
-    ff_text_append(text, splits ? "   · waits\n" : "   · waits   (time runs right)\n");
+        ff_text_append(text, "  ⓪ input gradient  ░ weight gradient");
+    ff_text_append(text, splits ? "  · waits\n" : "  · waits   (time runs right)\n");
     if (!drawing->numbers)
         ff_text_printf(text, "%-*smicrobatches by their last digit\n", drawing->label_columns, "");
     if (shape->chunks == 1)
