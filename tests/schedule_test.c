@@ -294,7 +294,7 @@ static void test_drawing(void **state) {
                               "stage 1  · 0 1 · · 0━━ 2 1━━ 3 2━━ · 3━━ · ·\n"
                               "stage 2  · · 0 0━━ 1 1━━ 2 2━━ 3 3━━ · · · ·\n"
                               "\n"
-                              "         0 forward   0━━ backward   · waits   (time runs right)\n");
+                              "         0 forward  0━━ backward  · waits   (time runs right)\n");
     free(text);
     ff_schedule_free(schedule);
     schedule = ff_schedule_create(&(ff_schedule_shape){FF_SCHEDULE_INTERLEAVED, 2, 2, 4, 0});
@@ -302,7 +302,7 @@ static void test_drawing(void **state) {
     assert_string_equal(text, "stage 0  01ab2·a━3b━c0━d1━·c━·d━2━3━\n"
                               "stage 1  ·01aa━bb━20━31━cc━dd━2━3━··\n"
                               "\n"
-                              "         0 forward   0━ backward   · waits   (time runs right)\n"
+                              "         0 forward  0━ backward  · waits   (time runs right)\n"
                               "         0-9 chunk 0   a-j chunk 1\n");
     free(text);
     ff_schedule_free(schedule);
