@@ -277,6 +277,7 @@ static void test_store(void **state) {
     ff_store_move(&store, a, FF_STORE_KEPT);
     assert_int_equal(store.now_bytes[FF_STORE_WORKING], 0);
     assert_int_equal(store.peak_bytes[FF_STORE_KEPT], 110 * (int64_t)sizeof(real));
+    assert_int_equal(store.peak_activations_bytes, 110 * (int64_t)sizeof(real));
     a[0] = 1;
     ff_store_give(&store, a);
     assert_true(isnan((double)a[0])); /* kept as spare, poisoned */

@@ -86,6 +86,8 @@ static const char *const layouts[] = {
     "recompute=full:2,pp=2",
     "recompute=selective:core+mlp+norm,tp=2",
     "mbs=4,recompute=selective:activation",
+    "recompute=selective:mlp,tp=2",
+    "recompute=selective:norm,tp=2,dp=2,zero=2",
     "tp=2,dp=2,pp=2,zero=1,mbs=2",
     "tp=2,dp=2,pp=2,zero=2,recompute=full",
     "tp=2,dp=2,pp=2,zero=3,zero3_weights=stream",
