@@ -106,6 +106,13 @@ static int64_t rebuilt_at_once(const ff_setup *setup) {
     return most;
 }
 
+/* At its ends a stage holds the stream of a microbatch, or its gradient, with nothing of a layer: beside the
+ * logits' gradient that of the head's input, and with SP the gathered input. The ledger leaves it out. */
+static int64_t stream_bytes(const ff_setup *setup) {
+    bool gathers = setup->layout.sp == 1;
+    return (gathers ? 2 : 1) * setup->tokens * setup->model.hidden * 4;
+}
+
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned) {
     const ff_setup *setup = loop->setup;
     ff_program_options how = {
@@ -132,8 +139,8 @@ void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory 
                 [FF_STORE_COMMUNICATION] = -1,
                 [FF_STORE_SCRATCH] = -1,
             },
-        .activations_bytes =
-            engine_bytes(m.kept_bytes + m.loss_bytes + m.working_bytes + rebuilt_at_once(setup))};
+        .activations_bytes = engine_bytes(m.kept_bytes + m.loss_bytes + m.working_bytes +
+                                          rebuilt_at_once(setup) + stream_bytes(setup))};
 }
 
 bool ff_store_kind_compared(ff_store_kind kind) {
