@@ -107,10 +107,11 @@ static int64_t rebuilt_at_once(const ff_setup *setup) {
 }
 
 /* At its ends a stage holds the stream of a microbatch, or its gradient, with nothing of a layer: beside the
- * logits' gradient that of the head's input, and with SP the gathered input. The ledger leaves it out. */
+ * logits' gradient that of the head's input, and with SP the gathered input; beside the logits three
+ * numbers a token. The ledger leaves them out. */
 static int64_t stream_bytes(const ff_setup *setup) {
-    bool gathers = setup->layout.sp == 1;
-    return (gathers ? 2 : 1) * setup->tokens * setup->model.hidden * 4;
+    int64_t width = (setup->layout.sp == 1 ? 2 : 1) * setup->model.hidden;
+    return (width > 3 ? width : 3) * setup->tokens * 4;
 }
 
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned) {
