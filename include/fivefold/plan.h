@@ -40,9 +40,9 @@ typedef struct ff_plan_options {
     const char *grid;  /* "tp=1,2,4 pp=1,2": choices of a dimension; NULL = every divisor */
     double near_ratio; /* among plans within it of the best prefer the fewest dimensions; 0 = off */
     ff_objective objective;
-    bool no_prune; /* look at every layout, also where a bound shows that it cannot be kept */
-    bool by_formula;      /* rank by the closed forms alone; else the best are run (docs/model.md G) */
-    bool pareto;          /* also what none beats in time, memory and devices at once */
+    bool no_prune;   /* look at every layout, also where a bound shows that it cannot be kept */
+    bool by_formula; /* rank by the closed forms alone; else the best are run (docs/model.md G) */
+    bool pareto;     /* also what none beats in time, memory and devices at once */
     bool without_reasons; /* only the plans: no sensitivity, no baselines */
     int share, shares; /* only the share-th (from 1) of so many parts of the space; 0 = all of it */
 } ff_plan_options;
