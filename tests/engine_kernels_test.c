@@ -137,7 +137,7 @@ static void test_row_kernels(void **state) {
 
 /* --- sums over ranks --- */
 
-enum { MOST = 8, ELEMENTS = 37 };
+enum { MOST = 8, FEW = 37, ELEMENTS = 9000 };
 
 static void run_all(ff_wire *wire, ff_exchange *exchange, int ranks) {
     bool going = true;
@@ -151,8 +151,17 @@ static void run_all(ff_wire *wire, ff_exchange *exchange, int ranks) {
     }
 }
 
-/* An all-reduce is the tree, for any number of ranks and any length; it sends what a ring would. */
-static void check_reduction(int ranks, int64_t elements) {
+/* Three pieces, the middle one a stretch of something longer that is divided. */
+static void cut_in_pieces(ff_exchange *e) {
+    int64_t a = e->elements / 4, b = e->elements - e->elements / 3;
+    e->pieces = 3;
+    e->piece[0] = (ff_piece){0, a, 0, a};
+    e->piece[1] = (ff_piece){a, b, a - 5, b - a + 12};
+    e->piece[2] = (ff_piece){b, e->elements, b, e->elements - b};
+}
+
+/* An all-reduce is the tree, for any number of ranks, any length and division; it sends what a ring would. */
+static void check_reduction(int ranks, int64_t elements, bool pieces) {
     ff_transport *transport = ff_loopback_create(ranks);
     ff_store store[MOST] = {0};
     ff_wire wire[MOST];
@@ -173,6 +182,8 @@ static void check_reduction(int ranks, int64_t elements) {
                                     .width = (int)sizeof(real)};
         for (int i = 0; i < ranks; i++)
             exchange[r].member[i] = i;
+        if (pieces)
+            cut_in_pieces(&exchange[r]);
     }
     run_all(wire, exchange, ranks);
     for (int gap = 1; gap < ranks; gap *= 2)
@@ -191,9 +202,12 @@ static void check_reduction(int ranks, int64_t elements) {
 
 static void test_reductions(void **state) {
     (void)state;
-    for (int ranks = 1; ranks <= MOST; ranks++)
-        for (int64_t elements = 1; elements <= ELEMENTS; elements += 9)
-            check_reduction(ranks, elements);
+    for (int ranks = 1; ranks <= MOST; ranks++) {
+        for (int pieces = 0; pieces < 2; pieces++)
+            for (int64_t elements = 1; elements <= FEW; elements += 9)
+                check_reduction(ranks, elements, pieces == 1);
+        check_reduction(ranks, ELEMENTS, ranks % 2 == 0);
+    }
 }
 
 static void test_message_of_another_length(void **state) {
@@ -277,6 +291,7 @@ static void test_store(void **state) {
     ff_store_move(&store, a, FF_STORE_KEPT);
     assert_int_equal(store.now_bytes[FF_STORE_WORKING], 0);
     assert_int_equal(store.peak_bytes[FF_STORE_KEPT], 110 * (int64_t)sizeof(real));
+    assert_int_equal(store.peak_activations_bytes, 110 * (int64_t)sizeof(real));
     a[0] = 1;
     ff_store_give(&store, a);
     assert_true(isnan((double)a[0])); /* kept as spare, poisoned */

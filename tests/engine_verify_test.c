@@ -86,6 +86,8 @@ static const char *const layouts[] = {
     "recompute=full:2,pp=2",
     "recompute=selective:core+mlp+norm,tp=2",
     "mbs=4,recompute=selective:activation",
+    "recompute=selective:mlp,tp=2",
+    "recompute=selective:norm,tp=2,dp=2,zero=2",
     "tp=2,dp=2,pp=2,zero=1,mbs=2",
     "tp=2,dp=2,pp=2,zero=2,recompute=full",
     "tp=2,dp=2,pp=2,zero=3,zero3_weights=stream",
@@ -236,7 +238,7 @@ static void expect_sliced_bits(const char *text, bool tied) {
     assert_int_equal(ff_setup_create(&model, &layout, &options, findings, &sliced), FF_OK);
     ff_loop *a = ff_loop_create(whole, 0), *b = ff_loop_create(sliced, 1);
     for (int step = 0; step < 3; step++) {
-        double loss_a, loss_b;
+        double loss_a = 0, loss_b = 0;
         if (ff_loop_step(a, findings, &loss_a) != FF_OK ||
             ff_loop_step(b, findings, &loss_b) != FF_OK)
             fail_msg("%s: %s", text, ff_diagnostics_at(findings, 0)->message);

@@ -283,6 +283,38 @@ static void test_gathered_layers(void **state) {
     assert_int_equal(m.bucket_bytes, 2 * 4 * ff_max(m.params.dense, m.params.expert));
 }
 
+typedef struct reductions {
+    int64_t count, largest;
+} reductions;
+
+static void note_reduction(void *context, const ff_event *event) {
+    reductions *r = context;
+    if (event->op == NULL || strcmp(event->op->name, "gradients") != 0)
+        return;
+    r->count++;
+    r->largest = ff_max(r->largest, event->op->elements);
+}
+
+/* Two buckets, each as large as the largest that the list reduces: the last, with the remainder. */
+static void test_buckets_are_those_of_the_list(void **state) {
+    (void)state;
+    ff_model model = small_model(0);
+    ff_layout layout = layout_of(&model, "dp=2,zero=2,m=1");
+    model.vocab = 1000064; /* 2 x 64 a word: 128 M and some, in three buckets */
+    while (ff_program_stage_params(&model, &layout, 0).dense % 3 != 2)
+        model.vocab += 128;
+    ff_program *program = ff_program_create(&model, &layout, &options, NULL);
+    ff_stage_memory m;
+    reductions r = {0};
+    assert_non_null(program);
+    ff_program_walk(program, 0, note_reduction, &r);
+    ledger(&model, &layout, &options, &m);
+    assert_int_equal(r.count, 3);
+    assert_int_equal(r.largest, m.params.dense / 3 + 2);
+    assert_int_equal(m.bucket_bytes, 2 * 4 * r.largest);
+    ff_program_free(program);
+}
+
 /* A tied embedding that is used at both ends of one stage stays gathered between its uses (2 bytes a
  * weight), and its first gradient waits for the second (4 bytes); with a stage for each use there is
  * nothing to wait for. */
@@ -408,6 +440,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_of_the_step),
         cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_gathered_layers),
+        cmocka_unit_test(test_buckets_are_those_of_the_list),
         cmocka_unit_test(test_streamed_tied_embedding),
         cmocka_unit_test(test_communicators),
         cmocka_unit_test(test_lines_make_the_total),

@@ -74,7 +74,8 @@ FF_API int32_t ff_ledger_peak(const ff_layout *layout, const ff_chunk_memory *co
 /* What a schedule is told of a stage's chunks: `holds[vpp]`. */
 FF_API void ff_ledger_holds(int64_t vpp, const ff_chunk_memory *const *chunks,
                             ff_chunk_hold *holds);
-/* What does not depend on the microbatch: made once for a stage's chunks and a ZeRO stage. */
+/* What does not depend on the microbatch (but on their number where gradients add up as a tree):
+ * made once for a stage's chunks and a ZeRO stage. */
 typedef struct ff_ledger_fixed {
     ff_shard_params params;
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;

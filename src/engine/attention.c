@@ -16,7 +16,7 @@ typedef struct head {
 } head;
 
 static real *room(const ff_attend *a, int64_t elements) {
-    return ff_store_take(a->store, FF_STORE_WORKING, elements, "attention head");
+    return ff_store_take(a->store, FF_STORE_SCRATCH, elements, "attention head");
 }
 
 static head take_head(const ff_attend *a, bool backward, real **memory) {

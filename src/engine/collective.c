@@ -153,7 +153,7 @@ enum { BLOCK_ELEMENTS = 1024 };
 /* The own part of a piece, `at` bytes behind the begin of the own part. */
 static void reduce_piece(const ff_wire *wire, ff_exchange *e, int piece, int64_t at,
                          int64_t part_bytes) {
-    char *part[FF_ENGINE_MOST_RANKS], *from = (char *)e->received + at;
+    char *part[FF_ENGINE_MOST_RANKS] = {NULL}, *from = (char *)e->received + at;
     int64_t elements;
     char *place = place_of(e, piece, e->me, &elements);
     for (int i = 0; i < e->ranks; i++) {

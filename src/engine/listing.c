@@ -16,7 +16,7 @@ static const ff_operator_row *find_row(const char *name) {
     return NULL;
 }
 
-static bool is_sync(const ff_item *item) {
+bool ff_item_is_sync(const ff_item *item) {
     return !item->opens &&
            (strcmp(item->op.name, "weights") == 0 || strcmp(item->op.name, "gradients") == 0);
 }
@@ -63,16 +63,16 @@ static int unit_of(const ff_item *item, const ff_unit *units, int count) {
 static void find_units(ff_listing *list, const ff_unit *const *units, const int *counts) {
     for (int64_t i = 0; i < list->items; i++) {
         ff_item *item = &list->item[i];
-        if (item->opens || !item->in_action || is_sync(item) ||
+        if (item->opens || !item->in_action || ff_item_is_sync(item) ||
             !(item->layer >= 0 || is_end_row(item->row)))
             continue;
         item->unit = unit_of(item, units[item->action.chunk], counts[item->action.chunk]);
     }
     for (int64_t i = list->items - 2; i >= 0; i--)
-        if (is_sync(&list->item[i]) && list->item[i].op.name[0] == 'w')
+        if (ff_item_is_sync(&list->item[i]) && list->item[i].op.name[0] == 'w')
             list->item[i].unit = list->item[i + 1].unit;
     for (int64_t i = 1; i < list->items; i++)
-        if (is_sync(&list->item[i]) && list->item[i].op.name[0] == 'g')
+        if (ff_item_is_sync(&list->item[i]) && list->item[i].op.name[0] == 'g')
             list->item[i].unit = list->item[i - 1].unit;
 }
 
@@ -84,7 +84,7 @@ static void number_blocks(ff_listing *list) {
         ff_item *item = &list->item[i];
         if (item->opens || (i > 0 && item->in_action != list->item[i - 1].in_action))
             block = 0;
-        if (!is_sync(item) || (item->in_action && item->op.name[0] == 'w'))
+        if (!ff_item_is_sync(item) || (item->in_action && item->op.name[0] == 'w'))
             continue;
         if (item->in_action) {
             item->block = block++;

@@ -45,6 +45,9 @@ typedef struct ff_listing {
     const char *unknown; /* an operator that no row does */
 } ff_listing;
 
+/* Gathers of weights and reductions of gradients: of a unit, but no part of what it does. */
+bool ff_item_is_sync(const ff_item *item);
+
 /* `units` has an array of units for each chunk of the stage, `counts` how many. */
 void ff_listing_build(const ff_setup *setup, int64_t stage, const ff_unit *const *units,
                       const int *counts, ff_listing *listing);

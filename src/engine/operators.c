@@ -95,7 +95,7 @@ void ff_weight_product(ff_rank *rank, const real *dy, const real *x, int64_t n, 
 
 /* Room for sums of leaves. */
 real *ff_take_space(ff_rank *rank, int64_t width) {
-    return ff_store_take(&rank->store, FF_STORE_COMMUNICATION, 80 * width, "sums of leaves");
+    return ff_store_take(&rank->store, FF_STORE_SCRATCH, 80 * width, "sums of leaves");
 }
 
 /* dbias = sum over all tokens of dy. */

@@ -82,8 +82,7 @@ void ff_scatter_rows(const ff_rows *rows, ff_store *store, const ff_scatter *sca
     int64_t *start = ff_engine_array(scatter->count + 2, sizeof *start);
     int64_t *token =
         ff_engine_array(scatter->leaves.leaves * scatter->leaves.tokens, sizeof *token);
-    real *space =
-        ff_store_take(store, FF_STORE_COMMUNICATION, 64 * scatter->width, "scattered rows");
+    real *space = ff_store_take(store, FF_STORE_SCRATCH, 64 * scatter->width, "scattered rows");
     row_tokens r = {rows, scatter, token};
     sort_tokens(scatter, start, token);
     for (int64_t row = 0; row < scatter->count; row++) {

@@ -312,7 +312,7 @@ static bool do_item(ff_rank *rank, const ff_item *item) {
         return open_action(rank, item);
     if (is_send(item))
         return start_send(rank, item);
-    if (item->unit >= 0 && item->unit != rank->frame.unit && item->row->run != NULL) {
+    if (item->unit >= 0 && item->unit != rank->frame.unit && !ff_item_is_sync(item)) {
         if (!ff_flight_leave(rank))
             return false;
         ff_flight_enter(rank, item);

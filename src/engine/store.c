@@ -23,6 +23,10 @@ static void count(ff_store *store, ff_store_kind kind, int64_t bytes) {
     store->now_bytes[kind] += bytes;
     if (store->now_bytes[kind] > store->peak_bytes[kind])
         store->peak_bytes[kind] = store->now_bytes[kind];
+    int64_t activations = store->now_bytes[FF_STORE_KEPT] + store->now_bytes[FF_STORE_LOSS] +
+                          store->now_bytes[FF_STORE_WORKING];
+    if (activations > store->peak_activations_bytes)
+        store->peak_activations_bytes = activations;
 }
 
 static ff_block *reuse(ff_store *store, int64_t elements) {
@@ -103,7 +107,7 @@ const char *ff_store_kind_name(ff_store_kind kind) {
     static const char *const names[FF_STORE_KINDS] = {
         "weights", "gradients",        "optimizer",        "activations",
         "loss",    "gathered weights", "gradient buckets", "pipeline transfers",
-        "working", "communication"};
+        "working", "communication",    "kernel scratch"};
     return names[kind];
 }
 

@@ -23,6 +23,7 @@ typedef enum ff_store_kind {
     FF_STORE_TRANSFERS,     /* pipeline messages */
     FF_STORE_WORKING,       /* while an operator or a layer runs */
     FF_STORE_COMMUNICATION, /* what collectives receive into */
+    FF_STORE_SCRATCH,       /* of a kernel, while it runs */
     FF_STORE_KINDS
 } ff_store_kind;
 const char *ff_store_kind_name(ff_store_kind kind);
@@ -30,6 +31,7 @@ const char *ff_store_kind_name(ff_store_kind kind);
 typedef struct ff_block ff_block;
 typedef struct ff_store {
     int64_t now_bytes[FF_STORE_KINDS], peak_bytes[FF_STORE_KINDS];
+    int64_t peak_activations_bytes; /* kept, loss and working at once */
     bool poison;
     ff_block *live, *spare;
 } ff_store;

@@ -139,9 +139,10 @@ int ff_ledger_communicators(const ff_model *model, const ff_layout *layout) {
     return count;
 }
 
-/* One bucket of the largest size, of dense or expert gradients. */
+/* One bucket of the largest size, of dense or expert gradients: the last, which has the remainder. */
 static int64_t bucket_params(int64_t params, int64_t shard_ranks, int64_t replicas) {
-    return shard_ranks > 1 ? ff_ceil_div(params, ff_bucket_count(params, replicas)) : 0;
+    int64_t buckets = ff_bucket_count(params, replicas);
+    return shard_ranks > 1 ? params - params / buckets * (buckets - 1) : 0;
 }
 
 /* Buckets are cut from each chunk's weights. */

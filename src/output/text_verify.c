@@ -128,7 +128,8 @@ static void memory_cells(ff_table *table, const ff_fact *m) {
     char text[FF_VALUE_BYTES];
     int64_t peak = ff_fact_integer(m, "peak_bytes"), planned = ff_fact_integer(m, "planned_bytes");
     bool has_plan = ff_fact_find(m, "planned_bytes")->kind == FF_FACT_INTEGER;
-    bool compared = ff_fact_boolean(m, "compared");
+    const char *compared = ff_fact_text(m, "compared");
+    bool good = ff_fact_boolean(m, "as_planned");
     ff_table_cell(table, ff_fact_text(m, "category"), FF_PAINT_NONE);
     ff_table_cell(table, ff_format_integer(ff_fact_integer(m, "rank"), text, sizeof text),
                   FF_PAINT_NONE);
@@ -136,10 +137,11 @@ static void memory_cells(ff_table *table, const ff_fact *m) {
     ff_table_cell(table, has_plan ? ff_format_integer(planned, text, sizeof text) : "-",
                   FF_PAINT_NONE);
     ff_table_cell(table,
-                  !compared         ? "not compared"
-                  : peak == planned ? ""
-                                    : "differs",
-                  compared ? FF_PAINT_BAD : FF_PAINT_QUIET);
+                  !good                              ? "differs"
+                  : strcmp(compared, "no") == 0      ? "not compared"
+                  : strcmp(compared, "at_most") == 0 ? "at most"
+                                                     : "",
+                  good ? FF_PAINT_QUIET : FF_PAINT_BAD);
 }
 
 static bool is_largest(const ff_fact *list, const ff_fact *m) {

@@ -82,6 +82,38 @@ static int64_t engine_bytes(int64_t fp32_bytes) {
     return fp32_bytes / 4 * (int64_t)sizeof(real);
 }
 
+/* The list rebuilds the dropped tensors of all modules before a layer's backward; the ledger counts the
+ * largest module's, as where each is rebuilt just before its own backward. */
+static int64_t rebuilt_besides(const ff_layer_list *list) {
+    int64_t all = 0, largest = 0;
+    for (unsigned module = FF_MODULE_CORE; module <= FF_MODULE_ACTIVATION; module *= 2) {
+        int64_t bytes = 0;
+        for (int i = 0; i < list->tensors; i++)
+            if (!list->tensor[i].kept && (list->tensor[i].module & module))
+                bytes += ff_saved_tensor_bytes(&list->tensor[i]);
+        all += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return all - largest;
+}
+
+static int64_t rebuilt_at_once(const ff_setup *setup) {
+    int64_t most = 0;
+    for (int kind = 0; kind < setup->model.kinds; kind++) {
+        int64_t bytes = rebuilt_besides(ff_program_layer(setup->program, kind, false));
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* At its ends a stage holds the stream of a microbatch, or its gradient, with nothing of a layer: beside the
+ * logits' gradient that of the head's input, and with SP the gathered input; beside the logits three
+ * numbers a token. The ledger leaves them out. */
+static int64_t stream_bytes(const ff_setup *setup) {
+    int64_t width = (setup->layout.sp == 1 ? 2 : 1) * setup->model.hidden;
+    return (width > 3 ? width : 3) * setup->tokens * 4;
+}
+
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned) {
     const ff_setup *setup = loop->setup;
     ff_program_options how = {
@@ -93,23 +125,27 @@ void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory 
     ff_ledger_stage(&setup->model, &setup->layout, setup->options.seq, &blocks, &none, rank->stage,
                     &m);
     bool adam = setup->options.update == FF_UPDATE_ADAMW;
-    *planned =
-        (ff_planned_memory){.bytes = {
-                                [FF_STORE_WEIGHTS] = engine_bytes(m.weights_bytes),
-                                [FF_STORE_GRADIENTS] = engine_bytes(m.gradients_bytes),
-                                [FF_STORE_OPTIMIZER] = adam ? engine_bytes(m.optimizer_bytes) : 0,
-                                [FF_STORE_KEPT] = engine_bytes(m.kept_bytes),
-                                [FF_STORE_LOSS] = engine_bytes(m.loss_bytes),
-                                [FF_STORE_GATHERED] = engine_bytes(m.gathered_bytes),
-                                [FF_STORE_BUCKETS] = engine_bytes(m.bucket_bytes),
-                                [FF_STORE_TRANSFERS] = engine_bytes(m.transfer_bytes),
-                                [FF_STORE_WORKING] = engine_bytes(m.working_bytes),
-                                [FF_STORE_COMMUNICATION] = -1,
-                            }};
+    *planned = (ff_planned_memory){
+        .bytes =
+            {
+                [FF_STORE_WEIGHTS] = engine_bytes(m.weights_bytes),
+                [FF_STORE_GRADIENTS] = engine_bytes(m.gradients_bytes),
+                [FF_STORE_OPTIMIZER] = adam ? engine_bytes(m.optimizer_bytes) : 0,
+                [FF_STORE_KEPT] = engine_bytes(m.kept_bytes),
+                [FF_STORE_LOSS] = engine_bytes(m.loss_bytes),
+                [FF_STORE_GATHERED] = engine_bytes(m.gathered_bytes),
+                [FF_STORE_BUCKETS] = engine_bytes(m.bucket_bytes),
+                [FF_STORE_TRANSFERS] = engine_bytes(m.transfer_bytes),
+                [FF_STORE_WORKING] = engine_bytes(m.working_bytes),
+                [FF_STORE_COMMUNICATION] = -1,
+                [FF_STORE_SCRATCH] = -1,
+            },
+        .activations_bytes = engine_bytes(m.kept_bytes + m.loss_bytes + m.working_bytes +
+                                          rebuilt_at_once(setup) + stream_bytes(setup))};
 }
 
 bool ff_store_kind_compared(ff_store_kind kind) {
-    return kind != FF_STORE_WORKING && kind != FF_STORE_COMMUNICATION;
+    return kind < FF_STORE_WORKING;
 }
 
 int64_t ff_memory_slack(const ff_rank *rank) {

@@ -17,6 +17,7 @@ bool ff_traffic_equal(const ff_traffic *row);
 /* What the ledger plans for a rank, by category, in bytes of the engine's numbers. */
 typedef struct ff_planned_memory {
     int64_t bytes[FF_STORE_KINDS]; /* -1: the ledger says nothing of it */
+    int64_t activations_bytes;     /* kept, loss and working at once: an upper bound */
 } ff_planned_memory;
 void ff_plan_memory(const ff_loop *loop, const ff_rank *rank, ff_planned_memory *planned);
 /* Whether a category has to be equal (working memory is only shown), and up to how many bytes: the

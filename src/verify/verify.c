@@ -206,39 +206,71 @@ static bool traffic_facts(const ff_loop *loop, ff_diagnostics *findings, ff_fact
     return equal;
 }
 
-static bool memory_row(const ff_rank *rank, ff_store_kind kind, int64_t planned,
-                       ff_diagnostics *findings, ff_facts *facts) {
-    int64_t peak = rank->store.peak_bytes[kind];
-    bool compared = ff_store_kind_compared(kind);
-    bool equal = !compared || llabs(peak - planned) <= ff_memory_slack(rank);
-    if (peak == 0 && planned <= 0)
+typedef struct memory_row {
+    const ff_rank *rank;
+    const char *category;
+    const char *compared; /* "equal", "at_most", "no" */
+    int64_t peak_bytes, planned_bytes, slack_bytes;
+} memory_row;
+
+static bool as_planned(const memory_row *row) {
+    int64_t over = row->peak_bytes - row->planned_bytes;
+    if (strcmp(row->compared, "equal") == 0)
+        return llabs(over) <= row->slack_bytes;
+    return strcmp(row->compared, "no") == 0 || over <= row->slack_bytes;
+}
+
+static bool judge_memory(const memory_row *row, ff_diagnostics *findings, ff_facts *facts) {
+    if (row->peak_bytes == 0 && row->planned_bytes <= 0)
         return true;
     ff_facts_open_record(facts, NULL);
-    ff_facts_add_integer(facts, "rank", rank->id);
-    ff_facts_add_text(facts, "category", "%s", ff_store_kind_name(kind));
-    ff_facts_add_integer(facts, "peak_bytes", peak);
-    if (planned >= 0)
-        ff_facts_add_integer(facts, "planned_bytes", planned);
+    ff_facts_add_integer(facts, "rank", row->rank->id);
+    ff_facts_add_text(facts, "category", "%s", row->category);
+    ff_facts_add_integer(facts, "peak_bytes", row->peak_bytes);
+    if (row->planned_bytes >= 0)
+        ff_facts_add_integer(facts, "planned_bytes", row->planned_bytes);
     else
         ff_facts_add_null(facts, "planned_bytes");
-    ff_facts_add_boolean(facts, "compared", compared);
+    ff_facts_add_text(facts, "compared", "%s", row->compared);
+    ff_facts_add_boolean(facts, "as_planned", as_planned(row));
     ff_facts_close(facts);
-    if (!equal)
-        ff_report(findings, FF0705, FF_NOWHERE, "rank %d: peak %s of %lld bytes, planned %lld",
-                  rank->id, ff_store_kind_name(kind), (long long)peak, (long long)planned);
-    return equal;
+    if (as_planned(row))
+        return true;
+    ff_report(findings, FF0705, FF_NOWHERE, "rank %d: peak %s of %lld bytes, planned %s%lld",
+              row->rank->id, row->category, (long long)row->peak_bytes,
+              strcmp(row->compared, "at_most") == 0 ? "at most " : "",
+              (long long)row->planned_bytes);
+    return false;
+}
+
+static bool judge_rank_memory(const ff_loop *loop, const ff_rank *rank, ff_diagnostics *findings,
+                              ff_facts *facts) {
+    ff_planned_memory planned;
+    bool good = true;
+    ff_plan_memory(loop, rank, &planned);
+    for (int kind = 0; kind < FF_STORE_KINDS; kind++) {
+        memory_row row = {rank,
+                          ff_store_kind_name((ff_store_kind)kind),
+                          ff_store_kind_compared((ff_store_kind)kind) ? "equal" : "no",
+                          rank->store.peak_bytes[kind],
+                          planned.bytes[kind],
+                          ff_memory_slack(rank)};
+        good &= judge_memory(&row, findings, facts);
+    }
+    memory_row sum = {rank,
+                      "activations, loss, working",
+                      "at_most",
+                      rank->store.peak_activations_bytes,
+                      planned.activations_bytes,
+                      0};
+    return judge_memory(&sum, findings, facts) && good;
 }
 
 static bool memory_facts(const ff_loop *loop, ff_diagnostics *findings, ff_facts *facts) {
     bool equal = true;
     ff_facts_open_list(facts, "memory");
-    for (int r = 0; r < loop->world; r++) {
-        ff_planned_memory planned;
-        ff_plan_memory(loop, loop->rank[r], &planned);
-        for (int kind = 0; kind < FF_STORE_KINDS; kind++)
-            equal &= memory_row(loop->rank[r], (ff_store_kind)kind, planned.bytes[kind], findings,
-                                facts);
-    }
+    for (int r = 0; r < loop->world; r++)
+        equal &= judge_rank_memory(loop, loop->rank[r], findings, facts);
     ff_facts_close(facts);
     return equal;
 }
