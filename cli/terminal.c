@@ -64,3 +64,8 @@ double ff_terminal_clock_s(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+int64_t ff_terminal_memory_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (int64_t)pages * bytes : INT64_C(4) << 30;
+}

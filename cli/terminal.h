@@ -4,6 +4,7 @@
 
 #include "output/render.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum ff_colour_choice {
     FF_COLOUR_AUTO,
@@ -20,5 +21,7 @@ bool ff_terminal_write(int descriptor, const char *text, size_t length);
 
 /* Seconds of a clock that only goes forward. */
 double ff_terminal_clock_s(void);
+/* Memory of the machine; 4 GiB where the system does not say. */
+int64_t ff_terminal_memory_bytes(void);
 
 #endif
