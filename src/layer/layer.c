@@ -3,8 +3,9 @@
  * Recomputation: `full` keeps the layer's input alone and runs every forward operator again,
  * collectives included, just before backward; `selective` drops the tensors of the named modules
  * and runs again the operators that make them; `alternate` is per-operator checkpointing, which
- * keeps the result of every second product (torchtitan: query, value, gate; not key, out, up). Operators keep their order within forward, within
- * recompute, and within backward (B and W share one order).
+ * keeps the result of every second product (torchtitan: query, value, gate; not key, out, up).
+ * Operators keep their order within forward, within recompute, and within backward (B and W share
+ * one order).
  * Assumption: attention and MLP that read one norm (parallel residual) gather and reduce apart. */
 #include "layer/list.h"
 

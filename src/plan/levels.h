@@ -2,7 +2,8 @@
  * for.
  *
  *     grid      tp pp cp dp ep etp order                  reaches of the groups
- *     blocks    grid's reaches, mbs, recompute, recipe     bytes and seconds of a layer, the ends
+ *     blocks    grid's reaches, mbs, sp, cp_kind,          bytes and seconds of a layer, the ends
+ *               recompute, recipe
  *     chunks    pp vpp schedule microbatches, layers       what each class of stages holds and takes
  *               recomputed
  *     zero      grid x split, zero                         state, reductions, gathers, update

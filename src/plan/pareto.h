@@ -1,9 +1,10 @@
 /* What no other layout beats in time, memory and devices at once.
  *
- * For all nodes, half of them, a quarter and so on, every layout is priced (nothing is pruned, since
- * a slower layout may hold less), and those that another one equals or beats in both time and peak
- * memory are dropped; then those that fewer devices beat. Rows that save less than a tenth of
- * the memory, or take more than twice the time of the fastest, are left out. Times are the runs' (evaluate.h), the first choice is by formula. */
+ * For all nodes, half of them, a quarter and so on, every layout is priced (nothing is pruned,
+ * since a slower layout may hold less), and those that another one equals or beats in both time and
+ * peak memory are dropped; then those that fewer devices beat. Rows that save less than a tenth of
+ * the memory, or take more than twice the time of the fastest, are left out. Times are the runs'
+ * (evaluate.h), the first choice is by formula. */
 #ifndef FF_PLAN_PARETO_H
 #define FF_PLAN_PARETO_H
 

@@ -4,13 +4,14 @@
  *     best(s, b) = min over a < b of max(best(s-1, a), stage s with layers a .. b-1)
  *
  * A stage's time is what it takes with the fewest layers recomputed that make it fit; recomputing
- * more never takes less time. Among cuts
- * with the same slowest stage a second pass takes the one with the least time of all stages
- * (fewest layers recomputed). Stages hold at most REACH times their even share, which no best cut exceeds unless
- * the ends weigh more than the layers; every stage holds a layer, so that search and rules agree.
+ * more never takes less time. Among cuts with the same slowest stage a second pass takes the one
+ * with the least time of all stages (fewest layers recomputed). Stages hold at most REACH times
+ * their even share, which no best cut exceeds unless the ends weigh more than the layers; every
+ * stage holds a layer, as the balanced split gives it one.
  *
- * Cost: pp * layers * REACH * share steps, about 50,000 for 126 layers on 16; a stage is evaluated
- * once for each number of layers, and again where it begins among other kinds of layers. */
+ * Cost: pp * layers * REACH * share steps, twice, about 100,000 for 126 layers on 16; a stage is
+ * evaluated once for each number of layers, and again where it begins among other kinds of
+ * layers. */
 #include "plan/split.h"
 
 #include "base/arena.h"

@@ -5,9 +5,9 @@
  *     B1  recompute, dX, dW, ...    ->    ... dX, regather beside it, dW, push gradients
  *
  * A unit's gather is pushed when the unit before it begins (prefetch of depth one) and waited for
- * before its own first operator. ZeRO-2 reduces in every microbatch and frees its buckets: an action
- * begins when the reductions of the one before are done. A microbatch is the chunk's first, its last, both or neither: that
- * is all that makes its steps differ. */
+ * before its own first operator. ZeRO-2 reduces in every microbatch and frees its buckets: an
+ * action begins when the reductions of the one before are done. A microbatch is the chunk's first,
+ * its last, both or neither: that is all that makes its steps differ. */
 #include "simulate/internal.h"
 
 #include "base/number.h"

@@ -6,11 +6,11 @@
  *     peak bytes of each rank and category         =  the ledger's, recipe fp32
  *     what each rank did, in order                 =  the program's list
  *
- * Runs twice: with AdamW and with SGD, since Adam hides errors of scale. Bits are compared where the
- * canonical order holds (engine.h); elsewhere a bound: k * C^(layers + 1) * 2^-24 of the largest
- * number, k 64 (or twice the root of the longest chain) and C 1.03, after the depth bound of
- * 2506.09280 (theorem 5.3), and 1e-11 in fp64. There only SGD's gradients and weights are judged: Adam scales the rounding of a gradient that is 0 (a key's bias) up
- * to a whole step.
+ * Runs twice: with AdamW and with SGD, since Adam hides errors of scale. Bits are compared where
+ * the canonical order holds (engine.h); elsewhere a bound: k * C^(layers + 1) * 2^-24 of the
+ * largest number, k 64 (or twice the root of the longest chain) and C 1.03, after the depth bound
+ * of 2506.09280 (theorem 5.3), and 1e-11 in fp64. There only SGD's gradients and weights are
+ * judged: Adam scales the rounding of a gradient that is 0 (a key's bias) up to a whole step.
  *
  * What the ledger does not hold: what collectives receive into, and kernels' scratch. What the plan
  * says of working memory is an upper estimate; it is shown and not compared. */
