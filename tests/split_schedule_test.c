@@ -358,7 +358,7 @@ static double span_error(const ff_schedule_shape *shape, double spread, uint64_t
     double span =
         ff_schedule_split_span(schedule, &(ff_run_times){chunk[0], chunk[1], chunk[2], transfer});
     ff_schedule_free(schedule);
-    ff_pipeline_times times = {stage[0], stage[1], stage[2], transfer};
+    ff_pipeline_times times = {stage[0], stage[1], stage[2], transfer, NULL};
     return ff_schedule_split_estimate(shape, &times) / span - 1;
 }
 

@@ -55,6 +55,11 @@ typedef struct ff_schedule_shape {
     int32_t group;        /* u of interleaved; 0 = p */
 } ff_schedule_shape;
 
+static inline bool ff_schedule_same_shape(const ff_schedule_shape *a, const ff_schedule_shape *b) {
+    return a->kind == b->kind && a->stages == b->stages && a->chunks == b->chunks &&
+           a->microbatches == b->microbatches && a->group == b->group;
+}
+
 /* The shape that a derived layout runs. */
 FF_API ff_schedule_shape ff_schedule_shape_of(const ff_layout *layout);
 

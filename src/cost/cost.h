@@ -13,6 +13,7 @@
 #include "fivefold/mesh.h"
 #include "fivefold/program.h"
 #include "layout/recipe.h"
+#include "schedule/generators.h"
 
 /* What does not change while layouts are tried. */
 /* GEMMs priced before, by everything that decides their time: a search meets few of them often.
@@ -145,9 +146,10 @@ typedef struct ff_step_time {
 } ff_step_time;
 
 /* The pipeline's part: compute, bubble, exposed TP, CP, EP, PP. `stages[pp]` may share entries;
- * `scratch` has room for 3*pp doubles. Nothing here depends on the ZeRO stage. */
+ * `scratch` has room for 3*pp doubles; `lists` may be NULL. Nothing here depends on the ZeRO stage. */
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
-                         double transfer_s, double *scratch, ff_step_time *time);
+                         double transfer_s, ff_list_memo *lists, double *scratch,
+                         ff_step_time *time);
 /* The same with no bubble and no transfers: no schedule runs these stages faster. */
 void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *stages,
                           ff_step_time *time);

@@ -198,7 +198,8 @@ void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *s
 }
 
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
-                         double transfer_s, double *scratch, ff_step_time *time) {
+                         double transfer_s, ff_list_memo *lists, double *scratch,
+                         ff_step_time *time) {
     double *forward_s = scratch, *backward_s = scratch + layout->pp;
     double *weight_s = scratch + 2 * layout->pp;
     ff_schedule_shape shape = ff_schedule_shape_of(layout);
@@ -209,7 +210,7 @@ void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *st
         backward_s[stage] = stages[stage]->backward_s;
         weight_s[stage] = stages[stage]->weight_s;
     }
-    ff_pipeline_times times = {forward_s, backward_s, weight_s, 0};
+    ff_pipeline_times times = {forward_s, backward_s, weight_s, 0, lists};
     double still_s = ff_schedule_split_estimate(&shape, &times);
     times.transfer_s = transfer_s;
     double span_s = transfer_s > 0 ? ff_schedule_split_estimate(&shape, &times) : still_s;
@@ -265,7 +266,7 @@ void ff_step_time_of(const ff_cost *cost, const ff_layout *layout, const ff_reac
             ff_stage_time_add(cost->model, blocks, &content, &stage[i]);
         }
     }
-    ff_pipeline_time_of(layout, stages, ff_transfer_s(cost, layout, reaches), scratch, time);
+    ff_pipeline_time_of(layout, stages, ff_transfer_s(cost, layout, reaches), NULL, scratch, time);
     for (int64_t i = 0; i < layout->pp; i++) {
         ff_sync_time sync;
         ff_sync_time_of(cost, layout, reaches, stage_params[i], ff_stage_units(layout, i), &sync);

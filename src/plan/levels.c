@@ -50,6 +50,7 @@ struct ff_levels {
     ff_block_store *store;
     map_entry **maps; /* of balanced splits, by bucket */
     peaks_entry *peaks;
+    ff_list_memo *lists;
     bool any;
     grid_key grid;
     ff_reaches reaches;
@@ -73,6 +74,7 @@ ff_levels *ff_levels_create(ff_arena *arena, const ff_cost *cost,
     l->split_bit = ff_layout_key_bit("layers");
     l->store = ff_block_store_create(arena, cost, options);
     l->maps = FF_ARENA_ARRAY(arena, MAP_BUCKETS, map_entry *);
+    l->lists = ff_list_memo_create(arena);
     l->scratch = ff_arena_create();
     l->zero_scratch = ff_arena_create();
     return l;
@@ -80,6 +82,7 @@ ff_levels *ff_levels_create(ff_arena *arena, const ff_cost *cost,
 
 void ff_levels_free(ff_levels *l) {
     ff_block_store_free(l->store);
+    ff_list_memo_free(l->lists);
     ff_arena_free(l->scratch);
     ff_arena_free(l->zero_scratch);
 }
@@ -210,16 +213,11 @@ static void make_class(ff_levels *l, const ff_layout *layout, const ff_chunk_mem
         p->chunks[chunk] = &memory[level->map->content_of[first + chunk]];
 }
 
-static bool same_shape(const ff_schedule_shape *a, const ff_schedule_shape *b) {
-    return a->kind == b->kind && a->stages == b->stages && a->chunks == b->chunks &&
-           a->microbatches == b->microbatches;
-}
-
 /* Lists are short, and those of many microbatches alike. */
 static const ff_peak_states *peaks_of(ff_levels *l, const ff_layout *layout) {
     ff_schedule_shape shape = ff_list_shortened(ff_schedule_shape_of(layout));
     for (const peaks_entry *e = l->peaks; e != NULL; e = e->next)
-        if (same_shape(&e->shape, &shape))
+        if (ff_schedule_same_shape(&e->shape, &shape))
             return e->states;
     peaks_entry *e = FF_ARENA_NEW(l->arena, peaks_entry);
     *e = (peaks_entry){shape, FF_ARENA_ARRAY(l->arena, shape.stages, ff_peak_states), l->peaks};
@@ -375,8 +373,8 @@ const ff_chunk_level *ff_levels_timed(ff_levels *l, const ff_layout *layout, boo
         level->timed = true;
     }
     if (run) {
-        ff_pipeline_time_of(layout, stages, ff_transfer_s(l->cost, layout, &l->reaches), scratch,
-                            &level->pipeline);
+        ff_pipeline_time_of(layout, stages, ff_transfer_s(l->cost, layout, &l->reaches), l->lists,
+                            scratch, &level->pipeline);
         level->run = true;
     }
     return level;

@@ -143,14 +143,49 @@ int64_t ff_list_in_flight_weight(const ff_schedule_shape *shape, int32_t stage) 
     return most_held(shape, stage, 1);
 }
 
+/* --- lists that were made --- */
+
+enum { MOST_LISTS = 64 };
+
+struct ff_list_memo {
+    ff_schedule *list[MOST_LISTS];
+    int count;
+};
+
+ff_list_memo *ff_list_memo_create(ff_arena *arena) {
+    return FF_ARENA_NEW(arena, ff_list_memo);
+}
+
+static void empty(ff_list_memo *memo) {
+    for (int i = 0; i < memo->count; i++)
+        ff_schedule_free(memo->list[i]);
+    memo->count = 0;
+}
+
+void ff_list_memo_free(ff_list_memo *memo) {
+    empty(memo);
+}
+
+static ff_schedule *list_of(ff_list_memo *memo, const ff_schedule_shape *shape) {
+    for (int i = 0; memo != NULL && i < memo->count; i++)
+        if (ff_schedule_same_shape(&memo->list[i]->shape, shape))
+            return memo->list[i];
+    ff_schedule *list = ff_schedule_create(shape);
+    assert(list != NULL);
+    if (memo != NULL && memo->count == MOST_LISTS)
+        empty(memo);
+    if (memo != NULL)
+        memo->list[memo->count++] = list;
+    return list;
+}
+
 /* --- how long it takes --- */
 
 static double run_s(const ff_schedule_shape *shape, int64_t microbatches,
                     const ff_pipeline_times *times) {
     ff_schedule_shape small = *shape;
     small.microbatches = (int32_t)microbatches;
-    ff_schedule *schedule = ff_schedule_create(&small);
-    assert(schedule != NULL);
+    ff_schedule *schedule = list_of(times->lists, &small);
     ff_arena *arena = ff_arena_create();
     int64_t chunks = (int64_t)shape->stages * shape->chunks;
     double *chunk_s[3], share = (double)ff_schedule_copies(shape) / shape->chunks;
@@ -166,7 +201,8 @@ static double run_s(const ff_schedule_shape *shape, int64_t microbatches,
     double span_s = run.span_s;
     ff_run_free(&run);
     ff_arena_free(arena);
-    ff_schedule_free(schedule);
+    if (times->lists == NULL)
+        ff_schedule_free(schedule);
     return span_s;
 }
 
@@ -193,7 +229,7 @@ double ff_list_bubble(const ff_schedule_shape *shape, double f, double b, double
         backward[i] = b + w;
         weight[i] = w;
     }
-    double span = ff_list_span(shape, &(ff_pipeline_times){forward, backward, weight, 0});
+    double span = ff_list_span(shape, &(ff_pipeline_times){forward, backward, weight, 0, NULL});
     ff_arena_free(arena);
     return span - shape->microbatches * (f + b + w);
 }

@@ -26,6 +26,11 @@ ff_peak ff_list_peak(const ff_schedule_shape *shape, int32_t stage, const ff_chu
                      ff_held *held);
 int64_t ff_list_in_flight(const ff_schedule_shape *shape, int32_t stage);
 int64_t ff_list_in_flight_weight(const ff_schedule_shape *shape, int32_t stage);
+/* Lists that were made, for callers who time many layouts of few shapes. When it holds as many as it
+ * may it is emptied. */
+ff_list_memo *ff_list_memo_create(ff_arena *arena);
+void ff_list_memo_free(ff_list_memo *memo); /* what the arena does not hold */
+
 double ff_list_span(const ff_schedule_shape *shape, const ff_pipeline_times *times);
 double ff_list_bubble(const ff_schedule_shape *shape, double f, double b, double w);
 

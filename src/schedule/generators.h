@@ -37,10 +37,13 @@ typedef enum ff_placement {
     FF_PLACEMENT_BOTH_WAYS,
 } ff_placement;
 
+typedef struct ff_list_memo ff_list_memo;
+
 /* Times of a whole stage (its chunks together), indexed [stage]; backward holds its weight part. */
 typedef struct ff_pipeline_times {
     const double *forward_s, *backward_s, *weight_s;
-    double transfer_s; /* of one stage boundary */
+    double transfer_s;   /* of one stage boundary */
+    ff_list_memo *lists; /* by_list.h; NULL: lists are made anew */
 } ff_pipeline_times;
 
 typedef struct ff_generator {

@@ -27,5 +27,5 @@ double ff_schedule_span_estimate(const ff_schedule_shape *shape, const double *s
                                  const double *stage_backward_s, double transfer_s) {
     assert(!ff_schedule_splits(shape));
     return ff_schedule_split_estimate(
-        shape, &(ff_pipeline_times){stage_forward_s, stage_backward_s, NULL, transfer_s});
+        shape, &(ff_pipeline_times){stage_forward_s, stage_backward_s, NULL, transfer_s, NULL});
 }
