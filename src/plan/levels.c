@@ -25,6 +25,14 @@ typedef struct level_key {
     int64_t microbatches, schedule;
 } level_key;
 
+/* What a level's key is made from, for layouts that give neither a split nor counts by stage. */
+typedef struct level_source {
+    int64_t pp, vpp, microbatches, recompute_layers;
+    int chunks, schedule;
+    ff_recompute_mode recompute;
+    unsigned given;
+} level_source;
+
 /* What the blocks depend on beside the grid. */
 typedef struct block_key {
     int64_t mbs, ulysses, sp, cp_kind, recompute, modules, recipe;
@@ -59,6 +67,8 @@ struct ff_levels {
     level_key key[MOST_LEVELS];
     ff_chunk_level level[MOST_LEVELS]; /* of the current grid and blocks */
     int levels, at_level;
+    bool has_source; /* of the current level */
+    level_source source;
     ff_arena *scratch; /* of the levels, renewed with grid or blocks */
     const ff_stage_map *grid_split[MOST_GRID_SPLITS];
     int grid_splits, at_split;
@@ -103,13 +113,19 @@ static grid_key grid_key_of(const ff_layout *l) {
     return key;
 }
 
+static bool is_grid_of(const grid_key *grid, const ff_layout *l) {
+    return grid->tp == l->tp && grid->pp == l->pp && grid->cp == l->cp && grid->dp == l->dp &&
+           grid->ep == l->ep && grid->etp == l->etp &&
+           memcmp(grid->dense_order, l->dense_order, sizeof grid->dense_order) == 0 &&
+           memcmp(grid->expert_order, l->expert_order, sizeof grid->expert_order) == 0;
+}
+
 static bool set_grid(ff_levels *l, const ff_layout *layout) {
-    grid_key key = grid_key_of(layout);
     ff_mesh mesh;
-    if (l->any && memcmp(&key, &l->grid, sizeof key) == 0)
+    if (l->any && is_grid_of(&l->grid, layout))
         return false;
     l->any = true;
-    l->grid = key;
+    l->grid = grid_key_of(layout);
     l->reaches = (ff_reaches){0};
     if (ff_layout_mesh(layout, NULL, &mesh) == FF_OK)
         ff_reaches_of(&mesh, l->cost->cluster, &l->reaches);
@@ -126,7 +142,9 @@ static bool set_blocks(ff_levels *l, const ff_layout *layout, bool new_grid) {
                      (int64_t)layout->recompute,
                      (int64_t)layout->recompute_modules,
                      (int64_t)layout->recipe};
-    if (!new_grid && l->blocks != NULL && memcmp(&key, &l->block, sizeof key) == 0)
+    const block_key *b = &l->block;
+    if (!new_grid && l->blocks != NULL && b->mbs == key.mbs && b->recompute == key.recompute &&
+        memcmp(&key, b, sizeof key) == 0)
         return false;
     l->block = key;
     l->blocks = ff_block_store_get(l->store, layout, &l->reaches);
@@ -261,12 +279,35 @@ static ff_chunk_level make_level(ff_levels *l, const ff_layout *layout, const ma
 
 static void clear_levels(ff_levels *l) {
     l->levels = l->at_level = 0;
+    l->has_source = false;
     ff_arena_reset(l->scratch);
+}
+
+static level_source source_of(const ff_layout *l) {
+    return (level_source){.pp = l->pp,
+                          .vpp = l->vpp,
+                          .microbatches = l->microbatches,
+                          .recompute_layers = l->recompute_layers,
+                          .chunks = l->chunks,
+                          .schedule = l->schedule,
+                          .recompute = l->recompute,
+                          .given = l->given};
+}
+
+static bool is_source(const level_source *a, const level_source *b) {
+    return a->pp == b->pp && a->vpp == b->vpp && a->microbatches == b->microbatches &&
+           a->recompute_layers == b->recompute_layers && a->chunks == b->chunks &&
+           a->schedule == b->schedule && a->recompute == b->recompute && a->given == b->given;
 }
 
 static void set_chunks(ff_levels *l, const ff_layout *layout) {
     level_key key;
+    level_source source = source_of(layout);
+    if (l->has_source && layout->recompute_stages == 0 && is_source(&l->source, &source))
+        return;
     bool kept = map_key_of(l, layout, &key.map);
+    l->has_source = kept && layout->recompute_stages == 0;
+    l->source = source;
     key.microbatches = layout->microbatches;
     key.schedule = layout->schedule;
     if (!kept)
@@ -279,8 +320,10 @@ static void set_chunks(ff_levels *l, const ff_layout *layout) {
             return;
         }
     }
+    bool has_source = l->has_source;
     if (l->levels == MOST_LEVELS)
         clear_levels(l);
+    l->has_source = has_source;
     l->level[l->levels] = make_level(l, layout, &key.map, kept);
     l->key[l->levels] = key;
     l->at_level = l->levels++;
