@@ -59,6 +59,7 @@ static const struct rule_row {
     {"FF0267", LLAMA, 4096, 0, false, "2x8xh100-80gb-sxm", "dp=16,zero=3,mbs=1",
      "dp=16,zero=3,mbs=2"}, /* 4,096 tokens of 989e12 / 47e9 / 4 = 5,262 */
     {"FF0268", LLAMA, 4096, 0, false, NULL, "dp=2", "dp=2,m=2"},
+    {"FF0269", LLAMA, 4096, 0, false, NULL, "dp=2,recompute=full:999", "dp=2,recompute=full:1"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

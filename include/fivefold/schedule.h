@@ -63,6 +63,9 @@ static inline bool ff_schedule_same_shape(const ff_schedule_shape *a, const ff_s
 /* The shape that a derived layout runs. */
 FF_API ff_schedule_shape ff_schedule_shape_of(const ff_layout *layout);
 
+/* Layers that a stage of a derived layout holds, its chunks together. */
+FF_API int64_t ff_schedule_stage_layers(const ff_layout *layout, int64_t stage);
+
 /* Whether the shape can run; FF_NO with the rule and the nearest legal numbers when not
  * (FF0240..FF0249). */
 FF_API ff_status ff_schedule_check(const ff_schedule_shape *shape, ff_diagnostics *findings);

@@ -108,7 +108,8 @@ static int refuse_layouts(const ff_model *m, const ff_layout *l, int64_t seq, re
          "the engine accumulates gradients as a tree", "accumulate=tree"},
         {l->tp > FF_CHUNKS, FF0702, "tp is above 8, the eighths that sums are cut into", "tp=8"},
         {splits_kv_heads(m, l->tp), FF0702, "tp does not divide the KV heads",
-         "tp that divides them: copies of a KV head would need a sum that the program does not list"},
+         "tp that divides them: copies of a KV head would need a sum that the program does not "
+         "list"},
         {l->sp == 1 && (l->mbs * seq) % l->tp != 0, FF0702,
          "tp does not divide a microbatch's tokens", "sp=0, or another mbs"},
         {ff_mul(l->mbs, FF_CHUNKS) > FF_MOST_RUNS, FF0702,

@@ -102,14 +102,9 @@ static bool fits_with(ff_evaluator *e, ff_layout *layout, int64_t recomputed, in
 }
 
 static int64_t most_layers_of_a_stage(const ff_layout *layout) {
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
     int64_t most = 0;
-    for (int32_t stage = 0; stage < shape.stages; stage++) {
-        int64_t layers = 0;
-        for (int32_t chunk = 0; chunk < shape.chunks; chunk++)
-            layers += layout->layers_of_chunk[ff_schedule_position(&shape, stage, chunk)];
-        most = ff_max(most, layers);
-    }
+    for (int64_t stage = 0; stage < layout->pp; stage++)
+        most = ff_max(most, ff_schedule_stage_layers(layout, stage));
     return most;
 }
 

@@ -184,16 +184,10 @@ static void stages_table(const ff_explained *e, ff_facts *facts) {
                                         {"total_bytes", "memory"}, {NULL, NULL}};
     ff_document_section(facts, "Stages");
     ff_document_table(facts, columns);
-    ff_schedule_shape shape = ff_schedule_shape_of(&e->layout);
     for (int64_t stage = 0; stage < e->layout.pp; stage++) {
-        int layers = 0;
-        for (int64_t chunk = 0; chunk < e->layout.vpp; chunk++)
-            layers +=
-                e->layout
-                    .layers_of_chunk[ff_schedule_position(&shape, (int32_t)stage, (int32_t)chunk)];
         ff_facts_open_record(facts, NULL);
         ff_facts_add_integer(facts, "stage", stage);
-        ff_facts_add_integer(facts, "layers", layers);
+        ff_facts_add_integer(facts, "layers", ff_schedule_stage_layers(&e->layout, stage));
         ff_facts_add_text(facts, "holds", "%s",
                           stage == 0                  ? "embedding"
                           : stage == e->layout.pp - 1 ? "head and loss"

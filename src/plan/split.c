@@ -277,12 +277,10 @@ static void append_counts(ff_text *out, const int64_t *count, int64_t stages, co
 }
 
 void ff_split_describe(const ff_layout *layout, char *text, size_t bytes) {
-    int64_t layers[FF_LAYOUT_MAX_CHUNKS] = {0}, recomputed[FF_LAYOUT_MAX_CHUNKS];
-    ff_schedule_shape shape = ff_schedule_shape_of(layout);
+    int64_t layers[FF_LAYOUT_MAX_CHUNKS], recomputed[FF_LAYOUT_MAX_CHUNKS];
     ff_text out = {0};
-    for (int32_t s = 0; s < shape.stages; s++) {
-        for (int32_t chunk = 0; chunk < shape.chunks; chunk++)
-            layers[s] += layout->layers_of_chunk[ff_schedule_position(&shape, s, chunk)];
+    for (int64_t s = 0; s < layout->pp; s++) {
+        layers[s] = ff_schedule_stage_layers(layout, s);
         recomputed[s] = layout->recompute_of_stage[s];
     }
     append_counts(&out, layers, layout->pp, " layers");

@@ -250,6 +250,29 @@ static void waits_for_weights_say(const ff_rule_case *c, ff_place where, ff_diag
     ff_report_help(findings, "a larger mbs, zero=1, or zero_group inside the domain");
 }
 
+/* The stage whose count exceeds its layers, or -1. */
+static int64_t overcounted_stage(const ff_rule_case *c) {
+    const ff_layout *l = c->layout;
+    for (int64_t stage = 0; l->recompute == FF_RECOMPUTE_FULL && stage < l->pp; stage++) {
+        int64_t count =
+            l->recompute_stages > 0 ? l->recompute_of_stage[stage] : l->recompute_layers;
+        if (count > ff_schedule_stage_layers(l, stage))
+            return stage;
+    }
+    return -1;
+}
+
+static bool overcounted(const ff_rule_case *c) {
+    return c->layout->chunks > 0 && overcounted_stage(c) >= 0;
+}
+
+static void overcounted_say(const ff_rule_case *c, ff_place where, ff_diagnostics *findings) {
+    int64_t stage = overcounted_stage(c);
+    ff_report(findings, FF0269, where, "stage %lld holds %lld layers: all of them are recomputed",
+              (long long)stage, (long long)ff_schedule_stage_layers(c->layout, stage));
+    ff_report_help(findings, "recompute=full says the same");
+}
+
 static bool no_batch(const ff_rule_case *c) {
     return c->gbs_sequences == 0 && c->layout->microbatches == 1;
 }
@@ -278,6 +301,7 @@ const ff_rule ff_rules_advice[] = {
     {FF0265, "ep", few_rows, few_rows_say, FF_NO_REMEDY},
     {FF0266, "tp", much_padding, much_padding_say, FF_NO_REMEDY},
     {FF0267, "zero", waits_for_weights, waits_for_weights_say, FF_NO_REMEDY},
+    {FF0269, "recompute", overcounted, overcounted_say, FF_NO_REMEDY},
     {FF0268, NULL, no_batch, no_batch_say, FF_NO_REMEDY},
     {0},
 };
