@@ -72,6 +72,27 @@ static void test_steps_that_wait(void **state) {
     free(b);
 }
 
+/* 500 MB a turn for all rings of a domain: a ring of whole domains has them for itself; of rings with
+ * one rank a domain eight share them. Calls in a row share turns, and cost a step each elsewhere. */
+static void test_rings_that_turn(void **state) {
+    (void)state;
+    bench *b = bench_create();
+    b->cluster.tier[FF_TIER_NETWORK].ring_step_s = 44e-6;
+    b->cluster.tier[FF_TIER_NETWORK].ring_turn_bytes = 500e6;
+    double few = 100e6, most = 2e9, eighth = 250e6;
+    assert_close(ff_collective_s(&b->cost, &two_domains, FF_ALL_GATHER, few),
+                 15 * 44e-6 + 15.0 / 16 * few / 400e9);
+    assert_close(ff_collective_s(&b->cost, &two_domains, FF_ALL_GATHER, most),
+                 4 * 15 * 44e-6 + 15.0 / 16 * most / 400e9);
+    double spread_s = 4 * 3 * 44e-6 + 3.0 / 4 * eighth / 50e9;
+    assert_close(ff_collective_s(&b->cost, &spread, FF_ALL_GATHER, eighth), spread_s);
+    assert_close(ff_collectives_s(&b->cost, &spread, FF_ALL_GATHER, eighth, 10), spread_s);
+    b->cluster.tier[FF_TIER_NETWORK].ring_step_s = 0;
+    assert_close(ff_collectives_s(&b->cost, &spread, FF_ALL_GATHER, eighth, 10),
+                 10 * 3 * 5e-6 + 3.0 / 4 * eighth / 50e9);
+    free(b);
+}
+
 static void test_reductions_by_hand(void **state) {
     (void)state;
     bench *b = bench_create();
@@ -342,6 +363,24 @@ static void test_more_bandwidth_never_slows(void **state) {
     }
 }
 
+/* A stack that all-reduces buckets of 25 MiB waits for as many calls as its gradients fill; sharded
+ * gradients go in the program's buckets. */
+static void test_buckets_of_a_stack(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "16x8xh100-80gb-sxm", "fsdp", 4096);
+    const char *const whole = "dp=128,zero=0,microbatches=1", *const sharded = "dp=128,zero=1";
+    ff_layout layout = layout_of(s->model, whole);
+    double bytes = (double)ff_program_stage_params(s->model, &layout, 0).dense *
+                   ff_recipe_describe(layout.recipe)->gradient_wire;
+    double bucket = 25 * 1024.0 * 1024.0, sharded_s = step_of(s, sharded).gradient_s;
+    ff_reach reach = {128, 8, 16, 1};
+    s->profile.ddp_bucket_bytes = bucket;
+    assert_close(step_of(s, whole).gradient_s,
+                 bytes / bucket * ff_collective_s(&s->cost, &reach, FF_ALL_REDUCE, bucket));
+    assert_close(step_of(s, sharded).gradient_s, sharded_s);
+    setting_free(s);
+}
+
 /* ZeRO-3 gathers 34 units (32 layers, embedding, head) twice in each of 3 microbatches. */
 static void test_gathers_go_unit_by_unit(void **state) {
     (void)state;
@@ -354,27 +393,46 @@ static void test_gathers_go_unit_by_unit(void **state) {
     setting_free(s);
 }
 
-/* Llama 8B with 64 tokens is bound by the host: 26 operators of a dense layer take its time; tensor
- * parallelism with SP adds 4 collectives forward and 6 backward, full recomputation the forward's 11
- * (15 with TP). Layers only: the step's time of 32 of them. */
+/* Llama 8B with 64 tokens is bound by the host: the 11 operators forward and 15 backward of a dense
+ * layer take its time; tensor parallelism with SP adds 4 collectives forward and 6 backward, full
+ * recomputation the forward's 11 (15 with TP), issued like forward. Layers only: the step's time of
+ * 32 of them. */
 static void test_host_issues_operators(void **state) {
     (void)state;
     setting *s = setting_of("llama-3.1-8b", "1x8xh100-80gb-sxm", "megatron-core", 64);
     s->profile.host_s_per_layer = 1; /* s: far above what the device needs */
     const struct {
         const char *layout;
-        double operators;
-    } cases[] = {{"dp=8", 26},
-                 {"dp=8,recompute=full", 37},
-                 {"tp=8,sp=1", 36},
-                 {"tp=8,sp=1,recompute=full", 51}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double layers_s = 32 * cases[i].operators / 26;
-        ff_step_time time = step_of(s, cases[i].layout);
-        double found = time.compute_s + time.exposed_s[FF_EXPOSED_TP];
-        if (fabs(found - layers_s) > 0.01) /* the ends and the loss take milliseconds */
-            fail_msg("%s: %.4f s instead of %.4f", cases[i].layout, found, layers_s);
-    }
+        double forward, backward;
+    } cases[] = {{"dp=8", 11, 15},
+                 {"dp=8,recompute=full", 22, 15},
+                 {"tp=8,sp=1", 15, 21},
+                 {"tp=8,sp=1,recompute=full", 30, 21}};
+    for (int tenths = 4; tenths <= 7; tenths += 3)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            double share = s->profile.host_forward_ratio = tenths / 10.0;
+            double layers_s =
+                32 * (cases[i].forward * share / 11 + cases[i].backward * (1 - share) / 15);
+            ff_step_time time = step_of(s, cases[i].layout);
+            double found = time.compute_s + time.exposed_s[FF_EXPOSED_TP];
+            if (fabs(found - layers_s) > 0.01) /* the ends and the loss take milliseconds */
+                fail_msg("%s: %.4f s instead of %.4f", cases[i].layout, found, layers_s);
+        }
+    setting_free(s);
+}
+
+/* Forward waits for the host though the layer as a whole would not: the host's forward alone takes what
+ * the device needs for both ways, so both ways take what the host's forward and the device's backward
+ * do, more than either. */
+static void test_forward_waits_for_the_host(void **state) {
+    (void)state;
+    setting *s = setting_of("llama-3.1-8b", "1x8xh100-80gb-sxm", "megatron-core", 4096);
+    s->profile.host_s_per_layer = 0;
+    double device_s = step_of(s, "dp=8").compute_s / 32; /* a layer's, and a part of the ends */
+    s->profile.host_s_per_layer = device_s;
+    s->profile.host_forward_ratio = 0.9;
+    double found = step_of(s, "dp=8").compute_s / 32;
+    assert_true(found > 1.4 * device_s && found < 1.7 * device_s);
     setting_free(s);
 }
 
@@ -435,6 +493,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gathers_by_hand),
         cmocka_unit_test(test_steps_that_wait),
+        cmocka_unit_test(test_rings_that_turn),
         cmocka_unit_test(test_reductions_by_hand),
         cmocka_unit_test(test_exchanges_by_hand),
         cmocka_unit_test(test_mesh_of_links),
@@ -446,8 +505,10 @@ int main(void) {
         cmocka_unit_test(test_microbatches_shrink_the_bubble),
         cmocka_unit_test(test_tp_across_nodes_is_slower),
         cmocka_unit_test(test_more_bandwidth_never_slows),
+        cmocka_unit_test(test_buckets_of_a_stack),
         cmocka_unit_test(test_gathers_go_unit_by_unit),
         cmocka_unit_test(test_host_issues_operators),
+        cmocka_unit_test(test_forward_waits_for_the_host),
         cmocka_unit_test(test_hidden_exchanges),
         cmocka_unit_test(test_fp4),
         cmocka_unit_test(test_compute_scales),

@@ -273,6 +273,11 @@ static void test_what_training_adds(void **state) {
                 ff_operator_s(&b->cost, FF_DTYPE_BF16, &weight) -
                     ff_operator_s(&b->cost, FF_DTYPE_BF16, &forward),
                 physics->accumulate_ratio * 8 * 4096.0 * 8192 / memory_Bps, 1e-6);
+    b->profile.kernels.eager_accumulation = true; /* cast up, then added: 2 + 4, 4 + 4 + 4 */
+    assert_near("accumulation apart",
+                ff_operator_s(&b->cost, FF_DTYPE_BF16, &weight) -
+                    ff_operator_s(&b->cost, FF_DTYPE_BF16, &forward),
+                18 * 4096.0 * 8192 / memory_Bps, 1e-6);
     ff_operator one = gemm(FF_PHASE_FORWARD, 8192, 4096, 4096, 1),
                 group = gemm(FF_PHASE_FORWARD, 1024, 4096, 4096, 8);
     assert_true(ff_operator_s(&b->cost, FF_DTYPE_BF16, &group) >

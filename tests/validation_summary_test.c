@@ -63,11 +63,12 @@ static void test_all_rows(void **state) {
     (void)state;
     ff_facts *facts = score("source", NULL);
     const ff_fact *root = ff_facts_root(facts);
-    at_most(facts, "total.means_over_groups.time.median_ape", 0.053);
-    at_most(facts, "total.means_over_groups.time.mape", 0.086);
+    at_most(facts, "total.means_over_groups.time.median_ape", 0.051);
+    at_most(facts, "total.means_over_groups.time.mape", 0.082);
     at_most(facts, "total.means_over_groups.memory.median_ape", 0.075);
-    at_most(facts, "total.ranking.mean_regret", 0.062);
+    at_most(facts, "total.ranking.mean_regret", 0.05);
     at_most(facts, "total.ranking.median_regret", 0.005);
+    assert_true(ff_fact_real(root, "total.ranking.mean_rank_correlation") > 0.77);
     double right = (double)ff_fact_integer(root, "total.fit.right");
     double scored = (double)ff_fact_integer(root, "total.scored");
     assert_true(right / scored > 0.97);
@@ -105,7 +106,9 @@ static void test_sources(void **state) {
         double time, memory, right;
     } bounds[] = {{"Korthikanti", 0.02, 0, 0},
                   {"Hagemann", 0.04, 0, 0.95},
-                  {"Ultra-Scale", 0.052, 0.055, 0.97},
+                  {"Ultra-Scale", 0.043, 0.055, 0.97},
+                  {"vTrain", 0.08, 0, 0},
+                  {"BLOOM", 0.047, 0.17, 0},
                   {"Zero Bubble", 0.03, 0.033, 0},
                   {"Vocabulary", 0.056, 0.043, 0},
                   {"dgxc", 0.035, 0, 0.97},

@@ -40,12 +40,13 @@ typedef enum ff_tier_id {
 } ff_tier_id;
 
 typedef struct ff_tier {
-    char name[48];        /* "NVLink4", "InfiniBand NDR", "spine 1:1" */
-    int64_t devices;      /* joined without leaving this tier */
-    double wire_Bps, Bps; /* a device, one direction, all devices sending */
-    double latency_s;     /* one more step that crosses it */
-    double ring_step_s;   /* every step of a ring that crosses it; 0 = hops run side by side */
-    bool assumed;         /* not said by the user nor part of the named preset */
+    char name[48];          /* "NVLink4", "InfiniBand NDR", "spine 1:1" */
+    int64_t devices;        /* joined without leaving this tier */
+    double wire_Bps, Bps;   /* a device, one direction, all devices sending */
+    double latency_s;       /* one more step that crosses it */
+    double ring_step_s;     /* every step of a ring that crosses it; 0 = hops run side by side */
+    double ring_turn_bytes; /* what the rings of a domain move in one turn; 0 = all in one */
+    bool assumed;           /* not said by the user nor part of the named preset */
 } ff_tier;
 
 typedef struct ff_cluster {

@@ -102,15 +102,16 @@ typedef struct ff_layer_list {
 
 /* What the software stack's kernels are like, as far as memory and traffic go. */
 typedef struct ff_kernels {
-    bool flash_attention;  /* scores never reach memory */
-    bool flash_2;          /* the kernels of 2023 on; the first ones reach half of their rate */
-    bool flash_3;          /* kernels that use a Hopper's asynchronous copies, or cuDNN's */
-    bool eager_softmax;    /* without flash: scale, mask and softmax apart, in fp32 */
-    bool eager_rope;       /* rotary embedding in eager code: five passes, its factors kept */
-    bool fused_norm;       /* an eager norm keeps an fp32 copy: 4h more */
-    bool fused_activation; /* an eager SwiGLU keeps silu(gate) too: 2f more */
-    bool keeps_gathered;   /* SP: a linear's input is kept as gathered, not gathered again */
-    bool gathers_logits;   /* the loss sees all of the vocabulary on every TP rank */
+    bool flash_attention;    /* scores never reach memory */
+    bool flash_2;            /* the kernels of 2023 on; the first ones reach half of their rate */
+    bool flash_3;            /* kernels that use a Hopper's asynchronous copies, or cuDNN's */
+    bool eager_accumulation; /* gradients are added to their fp32 sums by kernels of their own */
+    bool eager_softmax;      /* without flash: scale, mask and softmax apart, in fp32 */
+    bool eager_rope;         /* rotary embedding in eager code: five passes, its factors kept */
+    bool fused_norm;         /* an eager norm keeps an fp32 copy: 4h more */
+    bool fused_activation;   /* an eager SwiGLU keeps silu(gate) too: 2f more */
+    bool keeps_gathered;     /* SP: a linear's input is kept as gathered, not gathered again */
+    bool gathers_logits;     /* the loss sees all of the vocabulary on every TP rank */
     bool node_dispatch; /* a token goes to a domain once, however many of its experts are there */
     bool keeps_logits;  /* an eager loss with its bf16 logits beside it to the end: 14 */
     bool fused_loss;    /* cross-entropy in place: 6 bytes a logit instead of 10 */

@@ -158,6 +158,7 @@ static void build_tiers(const cluster_parts *parts, int64_t pod, ff_cluster *clu
                      .Bps = nics * network->nic_wire_Bps * network->usable_fraction,
                      .latency_s = network->latency_s,
                      .ring_step_s = network->ring_step_s,
+                     .ring_turn_bytes = network->ring_turn_bytes,
                      .assumed = parts->network_assumed};
     ff_copy_text(net->name, sizeof net->name, network->name);
     *spine = (ff_tier){.devices = cluster->devices,
@@ -165,6 +166,7 @@ static void build_tiers(const cluster_parts *parts, int64_t pod, ff_cluster *clu
                        .Bps = net->Bps / network->oversubscription,
                        .latency_s = network->spine_latency_s,
                        .ring_step_s = network->ring_step_s,
+                       .ring_turn_bytes = network->ring_turn_bytes,
                        .assumed = parts->network_assumed || parts->spine_assumed};
     snprintf(spine->name, sizeof spine->name, "spine %g:1", network->oversubscription);
 }

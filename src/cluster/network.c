@@ -22,12 +22,14 @@ static const char *const known_keys[] = {"name",
                                          "usable_fraction",
                                          "spine_latency_us",
                                          "ring_step_us",
+                                         "ring_turn_MB",
                                          "rail_optimised",
                                          "oversubscription",
                                          "pod_devices",
                                          "usable_basis",
                                          "latency_basis",
                                          "ring_step_basis",
+                                         "ring_turn_basis",
                                          "like",
                                          "status",
                                          "source",
@@ -54,6 +56,8 @@ static void apply(const ff_field *map, ff_diagnostics *findings, cluster_network
         network->latency_s = network->spine_latency_s = value * 1e-6;
     if (ff_field_get_real(map, "ring_step_us", 0, 1e6, findings, &value))
         network->ring_step_s = value * 1e-6;
+    if (ff_field_get_real(map, "ring_turn_MB", 0, 1e6, findings, &value))
+        network->ring_turn_bytes = value * 1e6;
     if (ff_field_get_real(map, "spine_latency_us", 0, 1e6, findings, &value))
         network->spine_latency_s = value * 1e-6;
     ff_field_get_boolean(map, "rail_optimised", findings, &network->rail_optimised);

@@ -17,7 +17,7 @@ typedef struct cluster_network {
     char name[48];
     int64_t nics_per_node;
     double nic_wire_Bps, usable_fraction;
-    double latency_s, spine_latency_s, ring_step_s;
+    double latency_s, spine_latency_s, ring_step_s, ring_turn_bytes;
     double oversubscription;
     bool rail_optimised;
     int64_t pod_devices; /* 0: one tier joins everything */

@@ -138,12 +138,33 @@ static void add_operator(const ff_cost *cost, ff_dtype dtype, const ff_reaches *
 }
 
 /* The host issues operator by operator: a profile's time is that of a dense layer on one rank, which
- * has 26; collectives, experts and recomputation add theirs. (Public nanotron sweep: 3.1 ms a layer
- * on one rank, 4.1 to 4.4 with tensor parallelism whatever its size, which adds ten.) */
-enum { DENSE_OPERATORS = 26 };
+ * has 11 forward and 15 backward; collectives, experts and recomputation, issued like forward, add
+ * theirs. (Public nanotron sweep: 3.1 ms a layer on one rank, 4.1 to 4.4 with tensor parallelism
+ * whatever its size, which adds ten.) */
+enum { DENSE_FORWARD = 11, DENSE_BACKWARD = 15 };
 
-static double host_s(const ff_cost *cost, const ff_layer_list *list) {
-    return cost->profile->host_s_per_layer * (double)list->operators / (double)DENSE_OPERATORS;
+typedef struct two_ways {
+    double forward_s, backward_s;
+} two_ways;
+
+static two_ways host_of(const ff_cost *cost, const ff_layer_list *list) {
+    const ff_profile *p = cost->profile;
+    double forward_s = p->host_s_per_layer * p->host_forward_ratio / (double)DENSE_FORWARD;
+    double backward_s = p->host_s_per_layer * (1 - p->host_forward_ratio) / (double)DENSE_BACKWARD;
+    two_ways host = {0, 0};
+    for (int i = 0; i < list->operators; i++) {
+        ff_phase phase = list->op[i].phase;
+        host.forward_s += phase == FF_PHASE_FORWARD ? forward_s : 0;
+        host.backward_s += phase == FF_PHASE_FORWARD     ? 0
+                           : phase == FF_PHASE_RECOMPUTE ? forward_s
+                                                         : backward_s;
+    }
+    return host;
+}
+
+/* What a part leaves of the whole. */
+static double left_of(double whole_s, double part_s) {
+    return whole_s > part_s ? whole_s - part_s : 0;
 }
 
 static bool stays_in_domain(const ff_reaches *reaches, ff_exposure exposure) {
@@ -152,22 +173,24 @@ static bool stays_in_domain(const ff_reaches *reaches, ff_exposure exposure) {
            (exposure == FF_EXPOSED_EP && reaches->ep.domains == 1);
 }
 
-/* What the host cannot hide goes to compute, a third of it forward. Calls that cross nodes run under
- * it as well: with tp 16 on two nodes small layers take what their collectives take, 8 ms of 4.4 of
- * the host (public nanotron sweep). But each of them waits for the slowest of several hosts, which
- * leaves a little of every one exposed. */
+/* What the host cannot hide goes to compute. All layers' forwards run before their backwards, so
+ * what backward has to spare is no help to forward. Calls that cross nodes run under the host as
+ * well: with tp 16 on two nodes small layers take what their collectives take, 8 ms of 4.4 of the
+ * host (public nanotron sweep). But each of them waits for the slowest of several hosts, which leaves
+ * a little of every one exposed. */
 static void wait_for_host(const ff_cost *cost, const ff_reaches *reaches, const ff_layer_list *list,
                           ff_block_time *time) {
-    double device_s = time->forward_s + time->backward_s, crossing_s = 0;
+    two_ways host = host_of(cost, list), device = {time->forward_s, time->backward_s};
+    double straggling = cost->physics.straggling_share;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++) {
-        double exposed_s = time->forward_exposed_s[i] + time->backward_exposed_s[i];
-        device_s += exposed_s;
-        crossing_s += stays_in_domain(reaches, i) ? 0 : exposed_s;
+        double crosses = stays_in_domain(reaches, i) ? 0 : straggling;
+        device.forward_s += time->forward_exposed_s[i];
+        device.backward_s += time->backward_exposed_s[i];
+        time->forward_s += crosses * time->forward_exposed_s[i];
+        time->backward_s += crosses * time->backward_exposed_s[i];
     }
-    double wait_s = host_s(cost, list) - device_s;
-    wait_s = (wait_s > 0 ? wait_s : 0) + cost->physics.straggling_share * crossing_s;
-    time->forward_s += wait_s / 3;
-    time->backward_s += wait_s * 2 / 3;
+    time->forward_s += left_of(host.forward_s, device.forward_s);
+    time->backward_s += left_of(host.backward_s, device.backward_s);
 }
 
 void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,

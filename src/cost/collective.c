@@ -126,6 +126,8 @@ typedef struct group {
     double n, inside, domains;
     double step_in_s, step_out_s, fixed_s, chunk_s;
     double ring_step_s; /* every step of a ring that crosses; 0 = hops run side by side */
+    double rings;       /* of a domain, which share its adapters */
+    double turn_bytes;  /* what they move together in one turn */
     double link_Bps;    /* of a rank inside */
     double network_Bps; /* of a rank between domains, all ranks sending */
 } group;
@@ -145,6 +147,8 @@ static group group_of(const ff_cost *cost, const ff_reach *reach) {
         .link_Bps = reach->inside > 1 ? link_Bps(cost, reach) : INFINITY,
         .network_Bps = crosses ? network_Bps(cost, outer) : INFINITY,
         .ring_step_s = crosses ? outer->ring_step_s : 0,
+        .rings = (double)at_least_1(cost->cluster->domain_devices / reach->inside),
+        .turn_bytes = outer->ring_turn_bytes,
     };
 }
 
@@ -154,12 +158,19 @@ static double ring_chunk_s(const group *g) {
     return g->ring_step_s > 0 ? 0 : g->chunk_s;
 }
 
+/* Steps that wait: one turn of the ring, however little it moves, and one more for every share of the
+ * adapters' buffers that the rings of a domain fill together. */
+static double waiting_s(const group *g, double bytes) {
+    double turns = g->turn_bytes > 0 ? bytes * g->rings / g->turn_bytes : 1;
+    return (g->n - 1) * g->ring_step_s * larger(turns, 1);
+}
+
 /* A ring is as fast as its slowest link: between domains `inside` ranks share what their adapters
  * offer. `passes` is 1 for an all-gather or reduce-scatter, 2 for an all-reduce. */
 static double ring_s(const group *g, double loss, double passes, double bytes) {
     double rate = smaller(sized(g->link_Bps, loss, g->inside), g->inside * g->network_Bps);
     double steps_s = (g->n - g->domains) * g->step_in_s + (g->domains - 1) * g->step_out_s;
-    steps_s = larger(steps_s, (g->n - 1) * g->ring_step_s);
+    steps_s = larger(steps_s, waiting_s(g, bytes));
     return g->fixed_s + passes * steps_s +
            piped(passes * (g->n - 1) / g->n * bytes / rate, ring_chunk_s(g));
 }
@@ -169,7 +180,7 @@ static double hierarchical_s(const group *g, double loss, double inner_chunk_s, 
                              double bytes) {
     double rate = sized(g->link_Bps, loss, g->inside);
     double steps_s = (g->inside - 1) * g->step_in_s +
-                     larger((g->domains - 1) * g->step_out_s, (g->n - 1) * g->ring_step_s);
+                     larger((g->domains - 1) * g->step_out_s, waiting_s(g, bytes));
     double inside_s = piped(passes * (g->inside - 1) / g->inside * bytes / rate, inner_chunk_s);
     double share = passes * (g->domains - 1) / g->domains * bytes / g->inside;
     return 2 * g->fixed_s + passes * steps_s + inside_s +
@@ -262,4 +273,12 @@ double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective
     default:
         return gather_s(cost, &g, bytes);
     }
+}
+
+/* Rings that turn slowly take the next call along; trees start anew. */
+double ff_collectives_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
+                        double bytes, double calls) {
+    bool turns = reach->domains > 1 && outer_tier(cost->cluster, reach)->ring_step_s > 0;
+    calls = turns && collective != FF_ALL_REDUCE ? 1 : calls;
+    return calls * ff_collective_s(cost, reach, collective, bytes / calls);
 }

@@ -58,6 +58,9 @@ double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op)
 /* One call of a collective. */
 double ff_collective_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
                        double bytes);
+/* `calls` of them, one after another without a wait between, of `bytes` together. */
+double ff_collectives_s(const ff_cost *cost, const ff_reach *reach, ff_collective collective,
+                        double bytes, double calls);
 
 /* An all-to-all of `bytes` a rank; of what crosses domains only `share` is sent. */
 double ff_all_to_all_s(const ff_cost *cost, const ff_reach *reach, double bytes, double share);

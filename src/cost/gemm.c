@@ -30,6 +30,8 @@ double ff_peak_flops(const ff_device *device, ff_dtype dtype) {
 }
 
 enum { PROCESSORS_ASSUMED = 100, WIDE_LOAD_BYTES = 16, SECTORS_BYTES = 64, ACCUMULATED_BYTES = 8 };
+/* Apart: the 16-bit gradient is cast up (2 + 4 bytes), then added (4 + 4 + 4). */
+enum { EAGERLY_ACCUMULATED_BYTES = 18 };
 
 static double memory_Bps(const ff_cost *cost) {
     return cost->cluster->device.memory_Bps * cost->physics.memory_ratio;
@@ -89,6 +91,13 @@ static double cast_bytes(const ff_cost *cost, ff_dtype dtype, const ff_operator 
     return cost->physics.training_cast_bytes * (double)op->m * (double)op->k * (double)op->batch;
 }
 
+/* Traffic of adding an element of a weight gradient to its sum. */
+static double accumulated_bytes(const ff_cost *cost) {
+    return cost->profile->kernels.eager_accumulation
+               ? EAGERLY_ACCUMULATED_BYTES
+               : cost->physics.accumulate_ratio * ACCUMULATED_BYTES;
+}
+
 /* Beside the products: a weight gradient is added to the fp32 one, and products of a group start one
  * by one. */
 static double extra_s(const ff_cost *cost, const ff_operator *op) {
@@ -96,7 +105,7 @@ static double extra_s(const ff_cost *cost, const ff_operator *op) {
     double elements = (double)op->m * (double)op->n * (double)op->batch;
     double s = (double)(op->batch - 1) * physics->product_s;
     if (op->phase == FF_PHASE_WEIGHT)
-        s += physics->accumulate_ratio * ACCUMULATED_BYTES * elements / memory_Bps(cost);
+        s += accumulated_bytes(cost) * elements / memory_Bps(cost);
     return s;
 }
 

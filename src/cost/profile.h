@@ -21,11 +21,13 @@ typedef struct ff_profile {
     ff_runtime_memory runtime;
     double gemm_clock_ratio;       /* sustained GEMM rate over the micro-benchmark's */
     double host_s_per_layer;       /* a layer's forward and backward cannot be issued faster */
+    double host_forward_ratio;     /* of that, what forward takes */
     double kernel_launch_s;        /* added to every kernel on the device */
     double gradient_overlap_ratio; /* share of backward that can hide gradient reductions */
     double sharded_overlap_ratio;  /* the same where ZeRO shards: reduce-scatters */
     double gather_overlap_ratio;   /* share of forward that can hide weight gathers */
     double overlap_slowdown_ratio; /* compute lost for each second of hidden communication */
+    double ddp_bucket_bytes;       /* of all-reduced gradients; 0 = as the program has them */
     double attention_rate_ratio;   /* of the rate of its generation of kernels */
     double tp_overlap_ratio;       /* share of a GEMM that can hide TP communication in backward */
     double tp_hidden_ratio;    /* share of blocking TP communication that runs inside its GEMM */

@@ -74,7 +74,18 @@ void ff_stage_time_add(const ff_model *model, const ff_time_blocks *blocks,
 
 /* ---- data parallelism ---- */
 
-/* Weights of a stage go unit by unit (of their mean size) or in buckets, as in the program. */
+/* Calls of a sync: unit by unit, in a stack's own buckets where gradients of unsharded replicas are
+ * summed, else in the program's. */
+static double calls_of(const ff_cost *cost, const ff_layout *layout, const ff_sync *sync,
+                       int64_t params, bool expert, int64_t units, double bytes) {
+    double bucket_bytes = cost->profile->ddp_bucket_bytes;
+    if (sync->by_layer)
+        return (double)units;
+    if (sync->collective == FF_ALL_REDUCE && bucket_bytes > 0)
+        return larger(1, bytes / bucket_bytes);
+    return (double)ff_bucket_count(params, expert ? layout->edp : layout->dp * layout->cp);
+}
+
 static double params_s(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
                        const ff_sync *sync, int64_t params, bool expert, int64_t units,
                        double *slices) {
@@ -82,11 +93,11 @@ static double params_s(const ff_cost *cost, const ff_layout *layout, const ff_re
     if (!ff_program_sync_operator(layout, sync, params, expert, &op))
         return 0;
     ff_reach reach = ff_reach_of_operator(reaches, &op);
-    int64_t buckets = ff_bucket_count(params, expert ? layout->edp : layout->dp * layout->cp);
-    double count = (double)(sync->by_layer ? units : buckets);
     double bytes = (double)op.elements * op.element_bytes;
+    double count = calls_of(cost, layout, sync, params, expert, units, bytes);
     *slices = larger(*slices, count);
-    return count * ff_collective_s(cost, &reach, op.collective, bytes / count);
+    return sync->by_layer ? count * ff_collective_s(cost, &reach, op.collective, bytes / count)
+                          : ff_collectives_s(cost, &reach, op.collective, bytes, count);
 }
 
 static double update_s(const ff_cost *cost, const ff_layout *layout, ff_shard_params params) {
