@@ -218,13 +218,16 @@ static int64_t worst_backward(const ff_schedule_shape *shape, int32_t stage,
     return worst;
 }
 
-/* Of the first `number` pieces, those of the chunk that stands at `place` in the order. */
-static int64_t passed(const ff_schedule_shape *shape, int64_t number, int32_t place) {
+/* Of the pieces before a cursor, those of the chunk that stands at `place` in the order. */
+static int64_t passed(const cursor *at, int32_t place) {
+    return at->first + (at->chunk > place ? at->size : at->chunk == place ? at->inside : 0);
+}
+
+/* Past all of them where there are no more. */
+static cursor cursor_after(const ff_schedule_shape *shape, int64_t number) {
     if (number >= pieces(shape))
-        return shape->microbatches;
-    cursor at = cursor_at(shape, number);
-    int64_t done = at.chunk > place ? at.size : at.chunk == place ? at.inside : 0;
-    return at.first + done;
+        return (cursor){shape->microbatches, 0, 0, 0};
+    return cursor_at(shape, number);
 }
 
 static ff_peak peak(const ff_schedule_shape *shape, int32_t stage, const ff_chunk_hold *holds,
@@ -235,9 +238,9 @@ static ff_peak peak(const ff_schedule_shape *shape, int32_t stage, const ff_chun
         most.bytes = ff_add(ff_mul(forwards, holds[0].kept_bytes), holds[0].working_bytes);
     else
         worst = worst_backward(shape, stage, holds, &most);
+    cursor on = cursor_after(shape, forwards + worst), back = cursor_after(shape, worst);
     for (int32_t c = 0; c < shape->chunks; c++)
-        held[c] = (ff_held){
-            passed(shape, forwards + worst, c) - passed(shape, worst, shape->chunks - 1 - c), 0};
+        held[c] = (ff_held){passed(&on, c) - passed(&back, shape->chunks - 1 - c), 0};
     return most;
 }
 
