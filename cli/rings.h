@@ -1,8 +1,8 @@
 /* Messages between processes over shared memory.
  *
  * Each ordered pair of ranks has a ring of bytes with one writer and one reader; a message is its
- * length and its bytes, in as many pieces as the ring takes. Nobody sleeps in here: a rank that
- * cannot go on yields the processor, since there may be more ranks than cores. */
+ * length and its bytes, in as many pieces as the ring takes. Posting and moving never wait; a rank
+ * that cannot go on pauses (ff_rings_pause), since there may be more ranks than cores. */
 #ifndef FF_CLI_RINGS_H
 #define FF_CLI_RINGS_H
 
