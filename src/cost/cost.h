@@ -13,9 +13,9 @@
 #include "fivefold/mesh.h"
 #include "fivefold/program.h"
 #include "layout/recipe.h"
-#include "schedule/generators.h"
 
-/* What does not change while layouts are tried. */
+struct ff_list_memo; /* schedule/by_list.h */
+
 /* GEMMs priced before, by everything that decides their time: a search meets few of them often.
  * Zeroed to begin with; belongs to one cost and one thread. */
 enum { FF_GEMM_MEMO_SLOTS = 4096 };
@@ -28,6 +28,7 @@ typedef struct ff_gemm_memo {
     ff_gemm_memo_slot slot[FF_GEMM_MEMO_SLOTS];
 } ff_gemm_memo;
 
+/* What does not change while layouts are tried. */
 typedef struct ff_cost {
     const ff_model *model;
     const ff_cluster *cluster;
@@ -151,7 +152,7 @@ typedef struct ff_step_time {
 /* The pipeline's part: compute, bubble, exposed TP, CP, EP, PP. `stages[pp]` may share entries;
  * `scratch` has room for 3*pp doubles; `lists` may be NULL. Nothing here depends on the ZeRO stage. */
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
-                         double transfer_s, ff_list_memo *lists, double *scratch,
+                         double transfer_s, struct ff_list_memo *lists, double *scratch,
                          ff_step_time *time);
 /* The same with no bubble and no transfers: no schedule runs these stages faster. */
 void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *stages,

@@ -209,7 +209,7 @@ void ff_pipeline_least_of(const ff_layout *layout, const ff_stage_time *const *s
 }
 
 void ff_pipeline_time_of(const ff_layout *layout, const ff_stage_time *const *stages,
-                         double transfer_s, ff_list_memo *lists, double *scratch,
+                         double transfer_s, struct ff_list_memo *lists, double *scratch,
                          ff_step_time *time) {
     double *forward_s = scratch, *backward_s = scratch + layout->pp;
     double *weight_s = scratch + 2 * layout->pp;
