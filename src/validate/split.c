@@ -58,13 +58,14 @@ static bool by_ends(const char *name, const ff_model *model, ff_layout *l) {
     const char *dots = strstr(name, "..");
     if (dots == NULL || l->pp < 3)
         return false;
-    int first = atoi(name), last = atoi(dots + 2), rest = model->layers - first - last;
-    if (first < 0 || last < 0 || rest < 0 || rest % (l->pp - 2) != 0)
+    long first = strtol(name, NULL, 10), last = strtol(dots + 2, NULL, 10), layers = model->layers;
+    if (first < 0 || last < 0 || first > layers || last > layers - first ||
+        (layers - first - last) % (l->pp - 2) != 0)
         return false;
     for (int64_t s = 0; s < l->pp; s++)
         l->layers_of_chunk[s] = (int16_t)(s == 0           ? first
                                           : s == l->pp - 1 ? last
-                                                           : rest / (int)(l->pp - 2));
+                                                           : (layers - first - last) / (l->pp - 2));
     return true;
 }
 
