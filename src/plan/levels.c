@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MOST_ZERO_FORMS = 12, MAP_BUCKETS = 512, MOST_GRID_SPLITS = 16, MOST_LEVELS = 64 };
-enum { NOTHING_RECOMPUTED = -1 };
+enum { NOTHING_RECOMPUTED = -1, FOUND_BY_NONE = -1 };
 
 /* What the groups and the weights of a rank depend on. */
 typedef struct grid_key {
@@ -142,9 +142,7 @@ static bool set_blocks(ff_levels *l, const ff_layout *layout, bool new_grid) {
                      (int64_t)layout->recompute,
                      (int64_t)layout->recompute_modules,
                      (int64_t)layout->recipe};
-    const block_key *b = &l->block;
-    if (!new_grid && l->blocks != NULL && b->mbs == key.mbs && b->recompute == key.recompute &&
-        memcmp(&key, b, sizeof key) == 0)
+    if (!new_grid && l->blocks != NULL && memcmp(&key, &l->block, sizeof key) == 0)
         return false;
     l->block = key;
     l->blocks = ff_block_store_get(l->store, layout, &l->reaches);
@@ -300,33 +298,38 @@ static bool is_source(const level_source *a, const level_source *b) {
            a->schedule == b->schedule && a->recompute == b->recompute && a->given == b->given;
 }
 
+/* Goes to the level of that key; the current one is looked at first. */
+static bool find_level(ff_levels *l, const level_key *key) {
+    for (int i = 0; i < l->levels; i++) {
+        int at = (l->at_level + i) % l->levels;
+        if (memcmp(&l->key[at], key, sizeof *key) != 0)
+            continue;
+        l->at_level = at;
+        return true;
+    }
+    return false;
+}
+
+static void add_level(ff_levels *l, const ff_layout *layout, const level_key *key, bool kept) {
+    if (l->levels == MOST_LEVELS)
+        clear_levels(l);
+    l->at_level = l->levels++;
+    l->level[l->at_level] = make_level(l, layout, &key->map, kept);
+    l->key[l->at_level] = *key;
+}
+
 static void set_chunks(ff_levels *l, const ff_layout *layout) {
     level_key key;
     level_source source = source_of(layout);
     if (l->has_source && layout->recompute_stages == 0 && is_source(&l->source, &source))
         return;
     bool kept = map_key_of(l, layout, &key.map);
+    key.microbatches = layout->microbatches;
+    key.schedule = kept ? layout->schedule : FOUND_BY_NONE;
+    if (!kept || !find_level(l, &key))
+        add_level(l, layout, &key, kept);
     l->has_source = kept && layout->recompute_stages == 0;
     l->source = source;
-    key.microbatches = layout->microbatches;
-    key.schedule = layout->schedule;
-    if (!kept)
-        key.schedule = -1; /* found by none */
-    if (kept && l->levels > 0 && memcmp(&l->key[l->at_level], &key, sizeof key) == 0)
-        return;
-    for (int i = 0; kept && i < l->levels; i++) {
-        if (memcmp(&l->key[i], &key, sizeof key) == 0) {
-            l->at_level = i;
-            return;
-        }
-    }
-    bool has_source = l->has_source;
-    if (l->levels == MOST_LEVELS)
-        clear_levels(l);
-    l->has_source = has_source;
-    l->level[l->levels] = make_level(l, layout, &key.map, kept);
-    l->key[l->levels] = key;
-    l->at_level = l->levels++;
 }
 
 /* Picks the zero parts that go with the split; when a grid has had too many, the last slot is made
