@@ -48,7 +48,7 @@ static void formula_and_run_stay_within_the_bound(void **state) {
             ff_job *job = job_of(i, batch == 0 ? 131072 : 4194304);
             answer a = ask(job, (ff_plan_options){.top = 1, .where = "pp>1"});
             for (int64_t k = 0; a.set != NULL && k < a.set->refined.count; k++, run++) {
-                if (a.set->best[k].split != NULL)
+                if (a.set->best[k].cut != NULL)
                     continue;
                 least = fmin(least, a.set->best[k].formula_ratio);
                 most = fmax(most, a.set->best[k].formula_ratio);
@@ -80,7 +80,7 @@ static void what_is_ranked_is_what_is_printed(void **state) {
                 fail_msg("%s: %.9g s a token, ranked with %.9g", text, s, c->s_per_token);
             assert_true(c->s_per_token >= before);
             before = c->s_per_token;
-            uneven += c->split != NULL;
+            uneven += c->cut != NULL;
         }
         free_answer(&a);
         free_job(job);
@@ -101,7 +101,7 @@ static void a_change_of_stages_is_a_gain(void **state) {
             ff_layout plain;
             ff_verdict verdict;
             int64_t peak_bytes;
-            if (c->split == NULL)
+            if (c->cut == NULL)
                 continue;
             ff_space_layout(&a.set->space, &c->point, NULL, &plain);
             ff_layout_print(&plain, FF_LAYOUT_SHORT, text, sizeof text);

@@ -32,9 +32,9 @@ static bool adopt(work *w, const ff_layout *layout) {
     c->peak_bytes = estimate.peak_bytes;
     c->verdict = estimate.verdict;
     w->layout = *layout;
-    ff_stage_split *split = FF_ARENA_NEW(w->set->arena, ff_stage_split);
-    ff_split_take(layout, split);
-    c->split = split;
+    ff_layout *cut = FF_ARENA_NEW(w->set->arena, ff_layout);
+    *cut = *layout;
+    c->cut = cut;
     return true;
 }
 
@@ -198,7 +198,7 @@ static int64_t place_of(const ff_plan_set *set, int64_t order) {
 /* The best with room may be another one now. */
 static void refine_roomy(ff_plan_set *set, int64_t count) {
     if (set->has_roomy) {
-        set->roomy.formula_rank = (int32_t)ff_min(place_of(set, set->roomy.order), set->kept) + 1;
+        set->roomy.formula_rank = (int32_t)place_of(set, set->roomy.order) + 1;
         refine(set, &set->roomy);
     }
     for (int64_t i = 0; i < count && set->has_roomy; i++) {
@@ -265,9 +265,9 @@ static int64_t lift_uneven(ff_plan_set *set, int64_t count, double limit_s) {
         int64_t at = place_of(set, c.order);
         if (c.evened_s >= limit_s || at < count)
             continue;
-        c.formula_rank = (int32_t)ff_min(at, set->kept) + 1;
+        c.formula_rank = (int32_t)at + 1;
         refine(set, &c);
-        if (c.split == NULL || c.s_per_token >= limit_s)
+        if (c.cut == NULL || c.s_per_token >= limit_s)
             continue;
         promote(set, &c, count++);
     }
@@ -283,15 +283,15 @@ void ff_refine(ff_plan_set *set) {
         set->best[i].formula_rank = (int32_t)i + 1;
         refine(set, &set->best[i]);
     }
-    int64_t most = count;
+    int64_t by_formula = count;
     count = lift_uneven(set, count, limit_s);
     sort_by_time(set->best, count);
     count = drop_twins(set, count);
     refine_roomy(set, count);
-    set->refined =
-        (ff_refined){.count = count, .lifted = count - most, .capped = is_capped(set, count)};
+    set->refined = (ff_refined){.count = count, .capped = is_capped(set, count)};
     for (int64_t i = 0; i < count; i++) {
-        set->refined.splits += set->best[i].split != NULL;
+        set->refined.lifted += set->best[i].formula_rank > by_formula;
+        set->refined.cuts += set->best[i].cut != NULL;
         set->refined.moved += i > 0 && set->best[i].formula_rank < set->best[i - 1].formula_rank;
     }
 }

@@ -172,7 +172,7 @@ static void steps_facts(const ff_plan_set *set, const view *first, ff_facts *fac
     fit_step(first, facts);
     batch_step(&set->job, first, facts);
     speed_step(first, &reaches, facts);
-    if (set->best[0].split != NULL)
+    if (set->best[0].cut != NULL)
         cut_step(first, facts);
     ff_facts_close(facts);
 }
@@ -372,7 +372,7 @@ static void refined_facts(const ff_plan_set *set, ff_facts *facts) {
     ff_facts_add_integer(facts, "moved", r->moved);
     ff_facts_add_boolean(facts, "order_changed", r->moved > 0);
     ff_facts_add_integer(facts, "first_was", set->best[0].formula_rank);
-    ff_facts_add_integer(facts, "stages_changed", r->splits);
+    ff_facts_add_integer(facts, "stages_changed", r->cuts);
     ff_facts_close(facts);
 }
 

@@ -30,17 +30,18 @@ int ff_candidate_compare(const ff_candidate *a, const ff_candidate *b, ff_object
 }
 
 void ff_candidate_layout(const ff_plan_set *set, const ff_candidate *candidate, ff_layout *layout) {
-    ff_space_layout(&set->space, &candidate->point, NULL, layout);
-    if (candidate->split != NULL)
-        ff_split_put(candidate->split, layout);
+    if (candidate->cut != NULL)
+        *layout = *candidate->cut;
+    else
+        ff_space_layout(&set->space, &candidate->point, NULL, layout);
 }
 
 ff_candidate ff_candidate_copy(ff_arena *arena, const ff_candidate *candidate) {
     ff_candidate copy = *candidate;
-    if (candidate->split != NULL) {
-        ff_stage_split *split = FF_ARENA_NEW(arena, ff_stage_split);
-        *split = *candidate->split;
-        copy.split = split;
+    if (candidate->cut != NULL) {
+        ff_layout *cut = FF_ARENA_NEW(arena, ff_layout);
+        *cut = *candidate->cut;
+        copy.cut = cut;
     }
     return copy;
 }

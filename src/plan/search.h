@@ -10,7 +10,7 @@
 /* A point and how it did; small, since many are kept. */
 typedef struct ff_candidate {
     ff_point point;
-    const ff_stage_split *split; /* what its stages hold, when that was changed; else NULL */
+    const ff_layout *cut; /* the layout, when its stages were cut anew; NULL: the point's own */
     ff_verdict verdict;
     int64_t peak_bytes;
     double s_per_token;   /* 0 when not timed */
@@ -24,9 +24,9 @@ typedef struct ff_candidate {
 typedef struct ff_refined {
     int64_t count; /* of these `lifted` came from further down, by a cut of their stages */
     int64_t lifted;
-    bool capped;    /* more lie within the bound, or may: no more were kept */
-    int64_t splits; /* of the layouts, those whose stages were changed */
-    int64_t moved;  /* places where the order is another one */
+    bool capped;   /* more lie within the bound, or may: no more were kept */
+    int64_t cuts;  /* of the layouts, those whose stages were cut anew */
+    int64_t moved; /* places where the order is another one */
 } ff_refined;
 
 typedef struct ff_search_counts {

@@ -227,26 +227,6 @@ ff_layout ff_split_layout(const ff_layout *base, const ff_split *split) {
     return layout;
 }
 
-void ff_split_take(const ff_layout *layout, ff_stage_split *split) {
-    memcpy(split->layers_of_chunk, layout->layers_of_chunk, sizeof split->layers_of_chunk);
-    memcpy(split->recompute_of_stage, layout->recompute_of_stage, sizeof split->recompute_of_stage);
-    split->chunks = layout->chunks;
-    split->recompute = layout->recompute;
-    split->recompute_layers = layout->recompute_layers;
-    split->recompute_stages = layout->recompute_stages;
-    split->given = layout->given;
-}
-
-void ff_split_put(const ff_stage_split *split, ff_layout *layout) {
-    memcpy(layout->layers_of_chunk, split->layers_of_chunk, sizeof split->layers_of_chunk);
-    memcpy(layout->recompute_of_stage, split->recompute_of_stage, sizeof split->recompute_of_stage);
-    layout->chunks = split->chunks;
-    layout->recompute = split->recompute;
-    layout->recompute_layers = split->recompute_layers;
-    layout->recompute_stages = split->recompute_stages;
-    layout->given = split->given;
-}
-
 /* ---- in words ---- */
 
 static void append_list(ff_text *out, const int64_t *count, int64_t stages) {

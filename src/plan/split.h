@@ -41,18 +41,6 @@ ff_layout ff_split_layout(const ff_layout *layout, const ff_split *split);
 /* Counts the split as the user's where it is not the balanced one, so that it is printed and kept. */
 void ff_split_mark(ff_layout *layout);
 
-/* What a layout says of its stages, apart from the rest: taken from one and put into another of the
- * same sizes. */
-typedef struct ff_stage_split {
-    int16_t layers_of_chunk[FF_LAYOUT_MAX_CHUNKS], recompute_of_stage[FF_LAYOUT_MAX_CHUNKS];
-    int chunks, recompute_stages;
-    int64_t recompute_layers;
-    ff_recompute_mode recompute;
-    unsigned given;
-} ff_stage_split;
-void ff_split_take(const ff_layout *layout, ff_stage_split *split);
-void ff_split_put(const ff_stage_split *split, ff_layout *layout);
-
 /* Layers of each stage in words; as counts of the first, the last and the others where that
  * suffices: "8 layers a stage, 5 on the last; of these recomputed 2, 0 on the last". */
 void ff_split_describe(const ff_layout *layout, char *text, size_t bytes);
