@@ -12,10 +12,10 @@
 #include "rules/rules.h"
 #include "verify/verify.h"
 
-/* Of all ranks together, and of the one that they are compared with. */
-/* Measured: up to 2.6 times what the ledger counts, for weights and gradients that are kept to be
- * compared, and what collectives receive into. A tenth of the machine's memory is left to others. */
-enum { FIFTHS_OF_PLANNED = 13, TENTHS_OF_MACHINE = 9 };
+/* What the engine holds beside the ledger's bytes: what collectives receive into and, where ranks
+ * are compared with a single one, weights and gradients that are kept for it. Measured: up to 2.6
+ * times the ledger when compared, 1.3 when not. A tenth of the machine's memory is left to others. */
+enum { FIFTHS_WHEN_COMPARED = 13, FIFTHS_ALONE = 7, TENTHS_OF_MACHINE = 9 };
 enum { SHORT_SEQ = 32, FEW_MICROBATCHES = 4 };
 
 static ff_status derive(ff_session *s, ff_execution *e) {
@@ -55,10 +55,15 @@ static int64_t bytes_of(const ff_execution *e, const ff_layout *layout) {
     return sum;
 }
 
-static ff_status refuse_large(ff_session *s, const ff_execution *e) {
+/* Of all ranks together and, when `compared`, of the single one. */
+static int64_t held_bytes(const ff_execution *e, bool compared) {
     ff_layout one = ff_engine_single(&e->layout);
-    int64_t planned = ff_add(bytes_of(e, &e->layout), bytes_of(e, &one));
-    int64_t bytes = ff_mul(planned / 5, FIFTHS_OF_PLANNED);
+    int64_t planned = ff_add(bytes_of(e, &e->layout), compared ? bytes_of(e, &one) : 0);
+    return ff_mul(planned / 5, compared ? FIFTHS_WHEN_COMPARED : FIFTHS_ALONE);
+}
+
+static ff_status refuse_large(ff_session *s, const ff_execution *e, bool compared) {
+    int64_t bytes = held_bytes(e, compared);
     int64_t most = ff_terminal_memory_bytes() / 10 * TENTHS_OF_MACHINE;
     if (bytes <= most)
         return FF_OK;
@@ -70,7 +75,7 @@ static ff_status refuse_large(ff_session *s, const ff_execution *e) {
     return FF_NO;
 }
 
-ff_status ff_execution_read(ff_session *s, ff_execution *e) {
+ff_status ff_execution_read(ff_session *s, ff_execution *e, bool compared) {
     const ff_options *o = &s->arguments->options;
     ff_status status =
         ff_input_model(s->arguments->word[1], s->arena, s->findings, &e->model, &e->source);
@@ -83,7 +88,7 @@ ff_status ff_execution_read(ff_session *s, ff_execution *e) {
     status = derive(s, e);
     if (status == FF_OK)
         status = ff_engine_accepts(&e->model, &e->layout, e->seq, s->findings);
-    return status == FF_OK ? refuse_large(s, e) : status;
+    return status == FF_OK ? refuse_large(s, e, compared) : status;
 }
 
 /* --- the same ranks as processes --- */
@@ -170,7 +175,7 @@ static ff_status run_processes(ff_session *s, const ff_verify_job *job) {
 ff_status ff_verify_run(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     ff_execution *e = FF_ARENA_NEW(s->arena, ff_execution);
-    ff_status status = ff_execution_read(s, e);
+    ff_status status = ff_execution_read(s, e, true);
     if (status != FF_OK)
         return status;
     ff_verify_job job = {

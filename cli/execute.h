@@ -12,8 +12,9 @@ typedef struct ff_execution {
     const char *source, *text;
 } ff_execution;
 
-/* From the command's words and options; findings say what cannot be run. */
-ff_status ff_execution_read(ff_session *session, ff_execution *execution);
+/* From the command's words and options; findings say what cannot be run. `compared`: a single rank
+ * runs beside the others, and what they hold is kept, so that more memory is needed. */
+ff_status ff_execution_read(ff_session *session, ff_execution *execution, bool compared);
 
 ff_status ff_verify_run(ff_session *session);
 ff_status ff_train_run(ff_session *session); /* train.c */

@@ -285,7 +285,7 @@ ff_status ff_train_run(ff_session *s) {
                   .seed = o->seed > 0 ? (uint64_t)o->seed : 1,
                   .facts = s->facts,
                   .quiet = o->quiet};
-    ff_status status = ff_execution_read(s, e);
+    ff_status status = ff_execution_read(s, e, false);
     if (status == FF_OK)
         status = read_data(s, e, &t);
     if (status == FF_OK)

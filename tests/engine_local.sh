@@ -113,6 +113,13 @@ refuse 1 "the vocabulary has 40" train layers=2,hidden=32,heads=4,vocab=40 --dat
 refuse 2 "counts other tokens" train "$model" --data "$work/tokens.bad"
 refuse 1 "cp and ep" verify "$model" cp=2
 refuse 1 "this machine can give" verify llama-3.1-70b
+refuse 1 "this machine can give" train llama-3.1-70b dp=2 --data "$work/text"
+needed_gib() {
+    "$fivefold" "$@" 2>&1 | sed -n 's/.*need about \([0-9]*\) GiB.*/\1/p'
+}
+alone=$(needed_gib train llama-3.1-70b dp=2 --data "$work/text")
+compared=$(needed_gib verify llama-3.1-70b dp=2)
+[ "$((alone * 2))" -lt "$compared" ] || fail "train needs no single rank beside it: $alone, verify $compared"
 refuse 1 "computes in fp32" verify "$model" recipe=bf16-classic
 refuse 1 "computes in fp32" verify "$model" recipe=bf16-megatron
 refuse 1 "experts" verify mixtral-8x7b
