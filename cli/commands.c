@@ -481,7 +481,7 @@ static const ff_command table[] = {
      "this machine, and prints the loss. Layouts without sequence parallelism whose sizes are "
      "powers of two print the same losses to the last digit.",
      "train layers=4,hidden=128,heads=4,vocab=256 tp=2,dp=2 --data README.md --seq 64 --gbs 8seq",
-     ff_train_run, ff_render_document},
+     ff_train_run, ff_render_train},
     {"help", FF_COMMAND_HELP, "[COMMAND | layout]", 0, 1, "say what a command does and takes",
      "`help layout` lists the keys of a layout.", "help plan", ff_help_run, NULL},
     {"version", FF_COMMAND_VERSION, "", 0, 0, "print the version", "", "version", run_version,

@@ -163,7 +163,7 @@ static void tell_step(training *t, double loss, double norm) {
     t->last_loss = loss;
     if (told && !t->quiet)
         fprintf(stderr,
-                "step %5lld  loss %.6f  gradient norm %.4f  %.0f tokens/s  %.0f%% of peak\n",
+                "step %5lld  loss %.6f  gradient norm %.4f  %.0f tokens/s  %.1f%% of peak\n",
                 (long long)t->step + 1, loss, norm, rate, 100 * share_of_peak(t, rate));
 }
 
@@ -220,9 +220,8 @@ static ff_status open_log(ff_session *s, training *t) {
     return FF_ENVIRONMENT;
 }
 
-static void training_facts(const ff_execution *e, const training *t, ff_facts *facts) {
+static void run_facts(const ff_execution *e, const training *t, ff_facts *facts) {
     char text[FF_LAYOUT_TEXT_BYTES];
-    double tokens_per_s = (double)((t->step + 1) * t->step_tokens) / fmax(t->learned_s, 1e-9);
     ff_facts_add_text(facts, "schema", "fivefold/train/1");
     ff_facts_add_text(facts, "model", "%s", e->model.name);
     ff_facts_add_text(facts, "layout", "%s",
@@ -232,6 +231,11 @@ static void training_facts(const ff_execution *e, const training *t, ff_facts *f
     ff_facts_add_integer(facts, "data_tokens", t->corpus.tokens);
     ff_facts_add_integer(facts, "validation_tokens", t->held.tokens);
     ff_facts_add_integer(facts, "step_tokens", t->step_tokens);
+}
+
+static void result_facts(const training *t, ff_facts *facts) {
+    double tokens_per_s = (double)((t->step + 1) * t->step_tokens) / fmax(t->learned_s, 1e-9);
+    ff_facts_add_integer(facts, "steps", t->step + 1);
     ff_facts_add_real(facts, "first_loss", t->first_loss);
     ff_facts_add_real(facts, "last_loss", t->last_loss);
     if (t->val_every > 0)
@@ -269,11 +273,12 @@ static ff_status run(ff_session *s, const ff_execution *e, training *t) {
     plan_passes(t, e->seq, o->val_every, s->arena);
     measure_peak(e, t);
     t->begun_s = t->before_s = ff_terminal_clock_s();
+    run_facts(e, t, s->facts);
     ff_facts_open_list(s->facts, "losses");
     status = o->transport == FF_TRANSPORT_LOOPBACK ? run_loopback(t, setup, s->findings)
                                                    : run_local(t, setup, s->findings);
     ff_facts_close(s->facts);
-    training_facts(e, t, s->facts);
+    result_facts(t, s->facts);
     ff_setup_free(setup);
     return status;
 }

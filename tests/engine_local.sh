@@ -101,6 +101,19 @@ done
 [ "$("$fivefold" verify "$model" dp=2 2>&1 | grep -c "recipe is taken as fp32")" -eq 1 ] || fail "fp32 is said once"
 "$fivefold" verify "$model" dp=2,recipe=fp32 2>&1 | grep -q "recipe is taken" && fail "said though given"
 
+# The text says the losses at both ends and no list of all; -v does.
+told() {
+    "$fivefold" train "$model" --data "$work/text" --seq 16 --gbs 8seq --steps 6 --val-every 3 -q "$@"
+}
+told -o json >"$work/json"
+told >"$work/told"
+for field in first_loss last_loss validation_loss; do
+    value=$(sed -n "s/^  \"$field\": \([0-9.]*\),*$/\1/p" "$work/json")
+    grep -q "^  loss .*$(printf %.6f "$value")" "$work/told" || fail "$field $value is not told"
+done
+grep -q gradient_norm "$work/told" && fail "every loss is told twice"
+told -v | grep -q gradient_norm || fail "-v does not list the losses"
+
 refuse() { # STATUS WORDS ARGUMENT...
     local status=$1 words=$2
     shift 2

@@ -22,6 +22,7 @@ void ff_render_check(const ff_fact *root, const ff_look *look, ff_text *out);
 void ff_render_simulation(const ff_fact *root, const ff_look *look, ff_text *out);
 void ff_render_validation(const ff_fact *root, const ff_look *look, ff_text *out);
 void ff_render_verify(const ff_fact *root, const ff_look *look, ff_text *out);
+void ff_render_train(const ff_fact *root, const ff_look *look, ff_text *out);
 void ff_render_document(const ff_fact *root, const ff_look *look, ff_text *out);
 /* Findings as a good compiler prints them, least severe ones left out under `least`. */
 void ff_render_diagnostics(const ff_diagnostics *list, ff_severity least, const ff_look *look,
