@@ -400,7 +400,7 @@ static ff_status run_calibrate(ff_session *s) {
     const ff_options *o = &s->arguments->options;
     const char *source;
     ff_profile start;
-    ff_status status = ff_input_profile(o->profile == NULL ? "other" : o->profile, s->arena,
+    ff_status status = ff_input_profile(o->profile == NULL ? "generic" : o->profile, s->arena,
                                         s->findings, &start, &source);
     if (status != FF_OK)
         return status;
@@ -464,7 +464,7 @@ static const ff_command table[] = {
     {"calibrate", FF_COMMAND_CALIBRATE, "FILE...", 1, FF_MOST_ARGUMENTS,
      "fit a profile to your own runs",
      "Reads tables of measured runs, as validate does, and moves the constants of a profile "
-     "(--profile, else other) to where they predict the runs best. Prints how far each moved, the "
+     "(--profile, else generic) to where they predict the runs best. Prints how far each moved, the "
      "error left, and the error that new runs may expect (cross-validated).",
      "calibrate validation/papers.csv --profile megatron-core --write mine.yaml", run_calibrate,
      ff_render_document},

@@ -124,21 +124,21 @@ static void test_measured_collectives(void **state) {
         ff_reach reach;
         double bytes, us, share;
     } points[] = {
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1}, 1024, 10.40, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1}, 1048576, 17.1, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1}, 67108864, 208, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {2, 2, 1, 1}, 268435456, 548, 0.10},
-        {"1x8xh100-80gb-sxm", FF_REDUCE_SCATTER, {8, 8, 1, 1}, 536870912, 1399, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1}, 1024, 15.6, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {4, 4, 1, 1}, 268435456, 1181, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1}, 536870912, 2111, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_TO_ALL, {8, 8, 1, 1}, 268435456, 763, 0.10},
-        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1}, 1024, 21.8, 0.15},
-        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1}, 536870912, 4226, 0.10},
-        {"1x8xb200-180gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1}, 536870912, 1335, 0.12},
-        {"1x8xb200-180gb-sxm", FF_ALL_GATHER, {4, 4, 1, 1}, 268435456, 367, 0.12},
-        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1}, 64, 65.5, 0.30},
-        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1}, 268435456, 1468, 0.30},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 1024, 10.40, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 1048576, 17.1, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 67108864, 208, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {2, 2, 1, 1, false}, 268435456, 548, 0.10},
+        {"1x8xh100-80gb-sxm", FF_REDUCE_SCATTER, {8, 8, 1, 1, false}, 536870912, 1399, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 1024, 15.6, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {4, 4, 1, 1, false}, 268435456, 1181, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 2111, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_TO_ALL, {8, 8, 1, 1, false}, 268435456, 763, 0.10},
+        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 1024, 21.8, 0.15},
+        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 4226, 0.10},
+        {"1x8xb200-180gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 1335, 0.12},
+        {"1x8xb200-180gb-sxm", FF_ALL_GATHER, {4, 4, 1, 1, false}, 268435456, 367, 0.12},
+        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, false}, 64, 65.5, 0.30},
+        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, false}, 268435456, 1468, 0.30},
     };
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         bench *b = bench_of(points[i].cluster);
@@ -278,6 +278,12 @@ static void test_what_training_adds(void **state) {
                 ff_operator_s(&b->cost, FF_DTYPE_BF16, &weight) -
                     ff_operator_s(&b->cost, FF_DTYPE_BF16, &forward),
                 18 * 4096.0 * 8192 / memory_Bps, 1e-6);
+    b->profile.kernels.eager_accumulation = false;
+    b->profile.kernels.mixed_accumulation = true; /* added as it is: 4 + 2 + 4 */
+    assert_near("accumulation without a cast",
+                ff_operator_s(&b->cost, FF_DTYPE_BF16, &weight) -
+                    ff_operator_s(&b->cost, FF_DTYPE_BF16, &forward),
+                10 * 4096.0 * 8192 / memory_Bps, 1e-6);
     ff_operator one = gemm(FF_PHASE_FORWARD, 8192, 4096, 4096, 1),
                 group = gemm(FF_PHASE_FORWARD, 1024, 4096, 4096, 8);
     assert_true(ff_operator_s(&b->cost, FF_DTYPE_BF16, &group) >

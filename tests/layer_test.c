@@ -324,6 +324,9 @@ static void test_cp_collectives(void **state) {
         assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_BACKWARD, 2 * (c - 1),
                        2 * (c - 1) * kv);
     }
+    build(model, 0, cp_shape(c, FF_CP_RING_BALANCED, 1));
+    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_FORWARD, c / 2, c / 2 * kv);
+    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_BACKWARD, c, c * kv);
     build(model, 0, cp_shape(c, FF_CP_ALLGATHER, 1));
     assert_traffic(FF_ALL_GATHER, FF_AXIS_CP, FF_PHASE_FORWARD, 1, c * kv);
     assert_traffic(FF_ALL_GATHER, FF_AXIS_CP, FF_PHASE_BACKWARD, 1, c * kv);
@@ -353,13 +356,14 @@ static void test_cp_collectives(void **state) {
     free(model);
 }
 
-/* Zigzag balances causal work; in a plain ring the last rank does (2c-1)/c of the mean. */
+/* Zigzag balances causal work; in a plain ring the last rank does (2c-1)/c of the mean, in a balanced
+ * one 9/8: 8 diagonal halves and 28 blocks are half a step and 3.5, which take four. */
 static void test_ring_balance(void **state) {
     (void)state;
     ff_model *model = preset("llama-3.1-8b");
-    double core_flop[2];
-    const ff_cp_kind rings[] = {FF_CP_RING, FF_CP_RING_PLAIN};
-    for (int i = 0; i < 2; i++) {
+    double core_flop[3];
+    const ff_cp_kind rings[] = {FF_CP_RING, FF_CP_RING_PLAIN, FF_CP_RING_BALANCED};
+    for (int i = 0; i < 3; i++) {
         build(model, 0, cp_shape(8, rings[i], 1));
         for (int j = 0; j < list.operators; j++)
             if (list.op[j].kind == FF_OPERATOR_ATTENTION && list.op[j].phase == FF_PHASE_FORWARD)
@@ -367,6 +371,7 @@ static void test_ring_balance(void **state) {
     }
     assert_true(fabs(core_flop[0] / (2.0 * T / 8 * (T + 1) / 2 * A * 2 * D) - 1) < 1e-12);
     assert_true(fabs(core_flop[1] / core_flop[0] - 15.0 / 8) < 1e-12);
+    assert_true(fabs(core_flop[2] / core_flop[0] - 9.0 / 8) < 1e-12);
     free(model);
 }
 
@@ -404,16 +409,97 @@ static void test_ep_collectives(void **state) {
     free(model);
 }
 
+/* --- what stacks do apart --- */
+
+static double moved_bytes(const char *name, ff_phase phase) {
+    double bytes = 0;
+    for (int i = 0; i < list.operators; i++)
+        if (strcmp(list.op[i].name, name) == 0 && list.op[i].phase == phase)
+            bytes += list.op[i].memory_bytes;
+    return bytes;
+}
+
+/* A loss moves a logit 18 bytes fused, 38 as PyTorch's own, 52 step by step. */
+static void test_loss_traffic(void **state) {
+    (void)state;
+    ff_model *model = preset("llama-3.1-8b");
+    ff_layer_shape shape = plain_shape(T);
+    const int expected[] = {18, 38, 52};
+    double logits = (double)T * 128256;
+    for (int i = 0; i < 3; i++) {
+        shape.kernels.fused_loss = i != 1;
+        shape.kernels.stepwise_loss = i == 2;
+        ff_head_build(model, &shape, &list);
+        double bytes =
+            moved_bytes("loss", FF_PHASE_FORWARD) + moved_bytes("loss backward", FF_PHASE_BACKWARD);
+        assert_true(fabs(bytes / logits - expected[i]) < 1e-9);
+    }
+    free(model);
+}
+
+/* Nothing keeps what the last product makes: a recomputation that stops early leaves it out, unless
+ * a norm or a dropout after it needs its result. */
+static void test_recomputation_stops_early(void **state) {
+    (void)state;
+    ff_model *model = preset("llama-3.1-8b");
+    ff_layer_shape shape = plain_shape(T);
+    shape.recompute = FF_RECOMPUTE_FULL;
+    double whole = ff_layer_flop(build(model, 0, shape), FF_PHASE_RECOMPUTE);
+    shape.kernels.stops_early = true;
+    double early = ff_layer_flop(build(model, 0, shape), FF_PHASE_RECOMPUTE);
+    assert_true(fabs(whole - early - 2.0 * T * H * F) < 1);
+    assert_true(moved_bytes("residual", FF_PHASE_FORWARD) ==
+                2 * moved_bytes("residual", FF_PHASE_RECOMPUTE));
+    model->dropout = true;
+    assert_true(ff_layer_flop(build(model, 0, shape), FF_PHASE_RECOMPUTE) == whole);
+    free(model);
+}
+
+/* Six bytes a weight forward and again when it is recomputed, 24 of its gradient; 14 an element of
+ * what a product reads beside its weight. */
+static void test_casts_beside_products(void **state) {
+    (void)state;
+    ff_model *model = preset("llama-3.1-8b");
+    ff_layer_shape shape = plain_shape(T);
+    double weights = (double)H * (A + 2 * K) * D + (double)A * D * H + 3.0 * H * F;
+    shape.weight_cast_bytes = 6;
+    shape.gradient_cast_bytes = 24;
+    shape.recompute = FF_RECOMPUTE_FULL;
+    build(model, 0, shape);
+    assert_true(moved_bytes("weight cast", FF_PHASE_FORWARD) == 6 * weights);
+    assert_true(moved_bytes("weight cast", FF_PHASE_RECOMPUTE) == 6 * weights);
+    assert_true(moved_bytes("gradient casts", FF_PHASE_WEIGHT) == 24 * weights);
+    shape = plain_shape(T);
+    shape.input_cast_bytes = 14;
+    build(model, 0, shape);
+    double inputs = (double)T * (H + A * D + H + F);
+    double outputs = (double)T * ((A + 2 * K) * D + H + 2 * F + H);
+    assert_true(moved_bytes("input casts", FF_PHASE_FORWARD) == 14 * inputs);
+    assert_true(moved_bytes("input casts", FF_PHASE_BACKWARD) == 14 * outputs);
+    assert_true(moved_bytes("input casts", FF_PHASE_WEIGHT) == 14 * inputs);
+    free(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_memory),       cmocka_unit_test(test_eager_kernels),
-        cmocka_unit_test(test_korthikanti),        cmocka_unit_test(test_recompute_memory),
-        cmocka_unit_test(test_moe_memory),         cmocka_unit_test(test_mla_memory),
-        cmocka_unit_test(test_alternate_products), cmocka_unit_test(test_plain_experts),
-        cmocka_unit_test(test_loss_memory),        cmocka_unit_test(test_tp_collectives),
-        cmocka_unit_test(test_tp_volume),          cmocka_unit_test(test_ends_collectives),
-        cmocka_unit_test(test_cp_collectives),     cmocka_unit_test(test_ring_balance),
+        cmocka_unit_test(test_llama_memory),
+        cmocka_unit_test(test_eager_kernels),
+        cmocka_unit_test(test_korthikanti),
+        cmocka_unit_test(test_recompute_memory),
+        cmocka_unit_test(test_moe_memory),
+        cmocka_unit_test(test_mla_memory),
+        cmocka_unit_test(test_alternate_products),
+        cmocka_unit_test(test_plain_experts),
+        cmocka_unit_test(test_loss_memory),
+        cmocka_unit_test(test_tp_collectives),
+        cmocka_unit_test(test_tp_volume),
+        cmocka_unit_test(test_ends_collectives),
+        cmocka_unit_test(test_cp_collectives),
+        cmocka_unit_test(test_ring_balance),
         cmocka_unit_test(test_ep_collectives),
+        cmocka_unit_test(test_loss_traffic),
+        cmocka_unit_test(test_recomputation_stops_early),
+        cmocka_unit_test(test_casts_beside_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -510,8 +510,8 @@ static void random_layout(uint64_t *seed, ff_text *text) {
         else if (i == 6)
             value = PICK(seed, "0", "1");
         else if (i == 8)
-            value =
-                PICK(seed, "ring", "ring-plain", "allgather", "ulysses", "hybrid:1", "hybrid:2");
+            value = PICK(seed, "ring", "ring-plain", "ring-balanced", "allgather", "ulysses",
+                         "hybrid:1", "hybrid:2");
         else if (i == 9)
             value = PICK(seed, "0", "1", "2", "3", "fsdp");
         else if (i == 10)

@@ -46,8 +46,8 @@ static inline ff_model small_model(int variant) {
 enum { VARIANTS = 8 };
 
 static inline void random_layout(uint64_t *seed, const ff_model *model, char *text, size_t bytes) {
-    static const char *const cp_kinds[] = {"ring", "ring-plain", "allgather", "ulysses",
-                                           "hybrid:2"};
+    static const char *const cp_kinds[] = {"ring",      "ring-plain", "ring-balanced",
+                                           "allgather", "ulysses",    "hybrid:2"};
     static const char *const recomputes[] = {"none",         "full",           "full:1",
                                              "full:2",       "selective:core", "selective:mlp+norm",
                                              "selective:moe"};

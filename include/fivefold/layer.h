@@ -106,15 +106,19 @@ typedef struct ff_kernels {
     bool flash_2;            /* the kernels of 2023 on; the first ones reach half of their rate */
     bool flash_3;            /* kernels that use a Hopper's asynchronous copies, or cuDNN's */
     bool eager_accumulation; /* gradients are added to their fp32 sums by kernels of their own */
+    bool mixed_accumulation; /* the same by one kernel, without a cast before it */
     bool eager_softmax;      /* without flash: scale, mask and softmax apart, in fp32 */
     bool eager_rope;         /* rotary embedding in eager code: five passes, its factors kept */
     bool fused_norm;         /* an eager norm keeps an fp32 copy: 4h more */
     bool fused_activation;   /* an eager SwiGLU keeps silu(gate) too: 2f more */
     bool keeps_gathered;     /* SP: a linear's input is kept as gathered, not gathered again */
     bool gathers_logits;     /* the loss sees all of the vocabulary on every TP rank */
-    bool node_dispatch; /* a token goes to a domain once, however many of its experts are there */
-    bool keeps_logits;  /* an eager loss with its bf16 logits beside it to the end: 14 */
-    bool fused_loss;    /* cross-entropy in place: 6 bytes a logit instead of 10 */
+    bool stops_early;        /* recomputation ends with the last tensor that backward needs */
+    bool stepwise_loss;  /* a vocabulary-parallel loss in place, a kernel for every step of it */
+    bool narrow_gathers; /* ZeRO-3 moves tensor by tensor, at the rate of one adapter of a domain */
+    bool node_dispatch;  /* a token goes to a domain once, however many of its experts are there */
+    bool keeps_logits;   /* an eager loss with its bf16 logits beside it to the end: 14 */
+    bool fused_loss;     /* cross-entropy in place: 6 bytes a logit instead of 10 */
 } ff_kernels;
 
 /* What the software stack holds on a device besides tensors. */
@@ -135,7 +139,10 @@ typedef struct ff_layer_shape {
     ff_recompute_mode recompute; /* of this very layer: FULL means this one is recomputed */
     unsigned modules;
     int activation_bytes, gemm_input_bytes; /* of one element */
-    double imbalance;                       /* tokens of the busiest expert rank over the mean */
+    /* Moved beside a product, an element: of its weight, forward; of the weight's gradient; of the
+     * other operand, in every phase. 0: none. */
+    int weight_cast_bytes, gradient_cast_bytes, input_cast_bytes;
+    double imbalance; /* tokens of the busiest expert rank over the mean */
     ff_kernels kernels;
 } ff_layer_shape;
 

@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 typedef enum ff_cp_kind {
-    FF_CP_RING,       /* zigzag: 2c slices, rank i holds i and 2c-1-i */
-    FF_CP_RING_PLAIN, /* contiguous slices: the last rank does nearly twice the mean */
+    FF_CP_RING,          /* zigzag: 2c slices, rank i holds i and 2c-1-i */
+    FF_CP_RING_PLAIN,    /* contiguous slices: the last rank does nearly twice the mean */
+    FF_CP_RING_BALANCED, /* contiguous slices: idle ranks take blocks of busy ones */
     FF_CP_ALLGATHER,
     FF_CP_ULYSSES,
     FF_CP_HYBRID, /* Ulysses of `ulysses` ranks inside, ring outside */
@@ -47,10 +48,12 @@ typedef enum ff_recipe {
     FF_RECIPE_BF16_CLASSIC,   /* 2 + 2 + 12 */
     FF_RECIPE_BF16_DEEPSPEED, /* 2 + 2 + 12, sharded as DeepSpeed does */
     FF_RECIPE_BF16_FSDP2,     /* fp32 shards, bf16 working set */
+    FF_RECIPE_BF16_AUTOCAST,  /* fp32 weights gathered, cast product by product */
     FF_RECIPE_FP16_MEGATRON,  /* 2 + 2 + 16: fp32 gradients at the step only */
     FF_RECIPE_FP8_TE,
     FF_RECIPE_MXFP8,
     FF_RECIPE_FP8_PARAMS,    /* weights in fp8 only, bf16 gradients: 2 + 2 + 12 */
+    FF_RECIPE_FP8_ROWWISE,   /* a scale for every row and column */
     FF_RECIPE_FP8_FSDP2,     /* fp32 shards, bf16 gathered, fp8 GEMMs (float8 linear layers) */
     FF_RECIPE_BF16_NANOTRON, /* 4 + 4 + 12: bf16 gradients beside their fp32 sums */
     FF_RECIPE_FP32,

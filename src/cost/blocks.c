@@ -3,7 +3,8 @@
  * Blocking communication is exposed; what runs beside a GEMM or inside attention is exposed by what
  * it takes longer than its cover, and slows the cover by `overlap_slowdown_ratio` of what is
  * hidden. A ring step runs beside one of the ring's blocks of attention. An eager stack cannot
- * issue a layer faster than `host_s_per_layer`. */
+ * issue a layer faster than `host_s_per_layer`; ends have few operators, behind which it gets ahead
+ * (step.c). */
 #include "cost/cost.h"
 
 const char *ff_exposure_name(ff_exposure exposure) {
@@ -190,7 +191,8 @@ static void wait_for_host(const ff_cost *cost, const ff_reaches *reaches, const 
         time->backward_s += crosses * time->backward_exposed_s[i];
     }
     time->forward_s += left_of(host.forward_s, device.forward_s);
-    time->backward_s += left_of(host.backward_s, device.backward_s);
+    time->backward_wait_s = left_of(host.backward_s, device.backward_s);
+    time->backward_s += time->backward_wait_s;
 }
 
 void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,

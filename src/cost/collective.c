@@ -4,7 +4,6 @@
  *     n ranks, g in each of R = n/g domains; bytes of the full tensor (all-to-all: of one rank)
  *     ring             fixed + (n-R) a_in + (R-1) a_out + piped((n-1)/n bytes / min(B_in, g B_net))
  *     all-reduce       the ring twice; or two trees over the domains; or in the switch
- *     hierarchical     inside and between apart: fewer steps, no fewer bytes
  *     all-to-all       piped(max((g-1)/n bytes / B_in, (n-g)/n bytes / B_net)) and log-many steps
  *     send             fixed + a + piped(bytes / B), between domains over one adapter
  *
@@ -21,7 +20,7 @@
 static ff_reach reach_along(const ff_mesh *mesh, const ff_cluster *cluster, ff_axes axes) {
     ff_span domain = ff_mesh_span(mesh, axes, cluster->domain_devices);
     ff_span pod = ff_mesh_span(mesh, axes, cluster->tier[FF_TIER_NETWORK].devices);
-    return (ff_reach){domain.n, domain.inside, domain.units, pod.units};
+    return (ff_reach){domain.n, domain.inside, domain.units, pod.units, false};
 }
 
 void ff_reaches_of(const ff_mesh *mesh, const ff_cluster *cluster, ff_reaches *r) {
@@ -71,7 +70,16 @@ ff_reach ff_reach_of_operator(const ff_reaches *reaches, const ff_operator *op) 
     int64_t inside = at_least_1(reach.inside / stride);
     inside = inside < op->ranks ? inside : op->ranks;
     int64_t domains = (op->ranks + inside - 1) / inside;
-    return (ff_reach){op->ranks, inside, domains, reach.pods < domains ? reach.pods : domains};
+    return (ff_reach){op->ranks, inside, domains, reach.pods < domains ? reach.pods : domains,
+                      false};
+}
+
+ff_reach ff_reach_of_sync(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                          const ff_operator *op) {
+    ff_reach reach = ff_reach_of_operator(reaches, op);
+    bool replicas = (op->group & (FF_AXES(FF_AXIS_DP) | FF_AXES(FF_AXIS_EDP))) != 0;
+    reach.narrow = layout->zero == 3 && replicas && cost->profile->kernels.narrow_gathers;
+    return reach;
 }
 
 static const ff_tier *outer_tier(const ff_cluster *cluster, const ff_reach *reach) {
@@ -132,6 +140,13 @@ typedef struct group {
     double network_Bps; /* of a rank between domains, all ranks sending */
 } group;
 
+/* What a rank sends between domains while all do; with one adapter they share that one's rate. */
+static double crossing_Bps(const ff_cost *cost, const ff_reach *reach, const ff_tier *outer) {
+    double all = network_Bps(cost, outer);
+    double adapter = cost->cluster->nic_Bps / (double)reach->inside;
+    return reach->narrow && adapter > 0 ? smaller(all, adapter) : all;
+}
+
 static group group_of(const ff_cost *cost, const ff_reach *reach) {
     const ff_collective_curve *curve = &cost->physics.collective;
     const ff_tier *outer = outer_tier(cost->cluster, reach);
@@ -145,7 +160,7 @@ static group group_of(const ff_cost *cost, const ff_reach *reach) {
         .fixed_s = curve->fixed_s,
         .chunk_s = crosses ? curve->network_chunk_steps * outer->latency_s : curve->chunk_s,
         .link_Bps = reach->inside > 1 ? link_Bps(cost, reach) : INFINITY,
-        .network_Bps = crosses ? network_Bps(cost, outer) : INFINITY,
+        .network_Bps = crosses ? crossing_Bps(cost, reach, outer) : INFINITY,
         .ring_step_s = crosses ? outer->ring_step_s : 0,
         .rings = (double)at_least_1(cost->cluster->domain_devices / reach->inside),
         .turn_bytes = outer->ring_turn_bytes,
@@ -175,30 +190,15 @@ static double ring_s(const group *g, double loss, double passes, double bytes) {
            piped(passes * (g->n - 1) / g->n * bytes / rate, ring_chunk_s(g));
 }
 
-/* Inside each domain and between domains apart: fewer steps over the slow tier, no fewer bytes. */
-static double hierarchical_s(const group *g, double loss, double inner_chunk_s, double passes,
-                             double bytes) {
-    double rate = sized(g->link_Bps, loss, g->inside);
-    double steps_s = (g->inside - 1) * g->step_in_s +
-                     larger((g->domains - 1) * g->step_out_s, waiting_s(g, bytes));
-    double inside_s = piped(passes * (g->inside - 1) / g->inside * bytes / rate, inner_chunk_s);
-    double share = passes * (g->domains - 1) / g->domains * bytes / g->inside;
-    return 2 * g->fixed_s + passes * steps_s + inside_s +
-           piped(share / g->network_Bps, ring_chunk_s(g));
-}
-
 static double gather_s(const ff_cost *cost, const group *g, double bytes) {
     const ff_collective_curve *curve = &cost->physics.collective;
-    double s = ring_s(g, curve->group_loss, 1, bytes);
-    if (g->domains > 1 && g->inside > 1)
-        s = smaller(s, hierarchical_s(g, curve->group_loss, curve->chunk_s, 1, bytes));
-    return s;
+    return ring_s(g, curve->group_loss, 1, bytes);
 }
 
 /* Bytes of the tensor that cross between domains in a pair of trees: once there and once back, of
  * two domains each half. */
 static double tree_crossing(const group *g) {
-    return 2 * (g->domains - 1) / g->domains;
+    return g->domains > 2 ? 2 : 1;
 }
 
 /* Two trees over the domains, a chain inside each; the tiers work at the same time. */
@@ -227,8 +227,6 @@ static double all_reduce_s(const ff_cost *cost, const group *g, double bytes) {
     const ff_collective_curve *curve = &cost->physics.collective;
     double loss = curve->all_reduce_loss;
     double s = smaller(ring_s(g, loss, 2, bytes), tree_s(g, loss, bytes));
-    if (g->domains > 1 && g->inside > 1)
-        s = smaller(s, hierarchical_s(g, loss, curve->chunk_s, 2, bytes));
     if (cost->cluster->device.in_switch_reduction && curve->in_switch_ratio > 0 &&
         g->inside >= LEAST_IN_SWITCH)
         s = smaller(s, in_switch_s(cost, g, bytes));

@@ -44,6 +44,7 @@ typedef struct ff_reach {
     int64_t ranks;
     int64_t inside, domains; /* ranks in one domain at most; domains touched */
     int64_t pods;            /* parts of the network below the spine */
+    bool narrow;             /* between domains it uses one adapter of a domain */
 } ff_reach;
 
 /* The reach of every group of a layout. */
@@ -52,6 +53,9 @@ typedef struct ff_reaches {
 } ff_reaches;
 void ff_reaches_of(const ff_mesh *mesh, const ff_cluster *cluster, ff_reaches *reaches);
 ff_reach ff_reach_of_operator(const ff_reaches *reaches, const ff_operator *op);
+/* The same for what data parallelism sends: some stacks' ZeRO-3 is narrow. */
+ff_reach ff_reach_of_sync(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,
+                          const ff_operator *op);
 
 double ff_peak_flops(const ff_device *device, ff_dtype dtype);
 /* Device time of one operator that is no collective. */
@@ -92,12 +96,16 @@ typedef struct ff_block_time {
     double forward_exposed_s[FF_EXPOSED_COUNT]; /* communication that blocks */
     double backward_exposed_s[FF_EXPOSED_COUNT];
     double weight_s; /* the part of backward_s that is weight gradients, which a split lets wait */
+    double backward_wait_s; /* the part of it in which the device waits for the host */
     /* What else a split backward costs: communication that would hide behind a weight gradient is
      * exposed, and slows nothing down. */
     double split_exposed_s[FF_EXPOSED_COUNT], split_saved_s;
 } ff_block_time;
 void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
                       const ff_layer_list *list, bool is_layer, ff_block_time *time);
+
+/* Forward and backward, what blocks them included. */
+double ff_block_whole_s(const ff_block_time *block);
 
 typedef struct ff_time_blocks {
     ff_block_time layer[FF_MODEL_MAX_KINDS][2]; /* [kind][recomputed] */

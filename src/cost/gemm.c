@@ -30,8 +30,8 @@ double ff_peak_flops(const ff_device *device, ff_dtype dtype) {
 }
 
 enum { PROCESSORS_ASSUMED = 100, WIDE_LOAD_BYTES = 16, SECTORS_BYTES = 64, ACCUMULATED_BYTES = 8 };
-/* Apart: the 16-bit gradient is cast up (2 + 4 bytes), then added (4 + 4 + 4). */
-enum { EAGERLY_ACCUMULATED_BYTES = 18 };
+/* Apart: the 16-bit gradient is cast up (2 + 4 bytes), then added (4 + 4 + 4); or added as it is. */
+enum { EAGERLY_ACCUMULATED_BYTES = 18, MIXED_ACCUMULATED_BYTES = 10 };
 
 static double memory_Bps(const ff_cost *cost) {
     return cost->cluster->device.memory_Bps * cost->physics.memory_ratio;
@@ -93,9 +93,11 @@ static double cast_bytes(const ff_cost *cost, ff_dtype dtype, const ff_operator 
 
 /* Traffic of adding an element of a weight gradient to its sum. */
 static double accumulated_bytes(const ff_cost *cost) {
-    return cost->profile->kernels.eager_accumulation
-               ? EAGERLY_ACCUMULATED_BYTES
-               : cost->physics.accumulate_ratio * ACCUMULATED_BYTES;
+    if (cost->profile->kernels.eager_accumulation)
+        return EAGERLY_ACCUMULATED_BYTES;
+    if (cost->profile->kernels.mixed_accumulation)
+        return MIXED_ACCUMULATED_BYTES;
+    return cost->physics.accumulate_ratio * ACCUMULATED_BYTES;
 }
 
 /* Beside the products: a weight gradient is added to the fp32 one, and products of a group start one

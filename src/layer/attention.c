@@ -9,7 +9,9 @@
  * computes the scores again (Dao 2023, 2307.08691). A KV head is replicated when tp exceeds the KV
  * heads. Ring context parallelism sends the local K and V c-1 times, and in backward K, V again and
  * dK, dV c-1 times (TransformerEngine). Zigzag placement gives every rank the mean work; a plain
- * ring's last rank does (2c-1)/c of it. Ulysses replicates KV heads up to its group's size.
+ * ring's last rank does (2c-1)/c of it. In a balanced ring ranks without keys left to attend to take
+ * blocks of others: half of the steps, the last of which leaves half of an even ring idle
+ * (DistFlashAttention, 2310.03294). Ulysses replicates KV heads up to its group's size.
  *
  * Assumption: an unfused core computes all S keys of every query, masked or not. */
 #include "layer/linear.h"
@@ -60,14 +62,23 @@ static int64_t output_elements(const core *c) {
     return ff_mul3(c->tokens, c->heads, c->v_dim);
 }
 
+/* Work of the rank that all wait for, over the mean. */
+static double busiest_rank(const ff_layer_shape *shape) {
+    double c = (double)shape->cp;
+    if (shape->cp_kind == FF_CP_RING_PLAIN && shape->cp > 1)
+        return (2 * c - 1) / c;
+    if (shape->cp_kind == FF_CP_RING_BALANCED && shape->cp % 2 == 0)
+        return (c + 1) / c;
+    return 1;
+}
+
 static double core_flop(const layer_view *view, const core *c) {
     const ff_layer_shape *shape = view->shape;
     double context = shape->kernels.flash_attention
                          ? ff_attention_context(c->attention, shape->seq, FF_FLOP_CAUSAL)
                          : (double)shape->seq;
     double flop = 2.0 * (double)c->tokens * context * (double)(c->heads * (c->qk_dim + c->v_dim));
-    bool uneven = shape->cp_kind == FF_CP_RING_PLAIN && shape->cp > 1;
-    return uneven ? flop * (double)(2 * shape->cp - 1) / (double)shape->cp : flop;
+    return flop * busiest_rank(shape);
 }
 
 /* Elements of the scores matrix, which only an unfused core writes to memory. */
@@ -99,6 +110,10 @@ static double rope_moves(const layer_view *view) {
     return view->shape->kernels.eager_rope && view->model->position_rows == 0 ? 11 : 2;
 }
 
+static int64_t ring_steps(const layer_view *view, const core *c) {
+    return view->shape->cp_kind == FF_CP_RING_BALANCED ? c->ring / 2 : c->ring - 1;
+}
+
 /* Ring steps beside the attention blocks, then Ulysses' exchange of heads for tokens. */
 static void exchange_keys(layer_view *view, const core *c, ff_phase phase, int behind) {
     unsigned module = phase == FF_PHASE_FORWARD ? FF_MODULE_CORE : 0;
@@ -107,7 +122,7 @@ static void exchange_keys(layer_view *view, const core *c, ff_phase phase, int b
                      .group = FF_AXES(FF_AXIS_CP),
                      .outer = c->ulysses > 1,
                      .elements = key_value_elements(c),
-                     .calls = (c->ring - 1) * (phase == FF_PHASE_FORWARD ? 1 : 2),
+                     .calls = ring_steps(view, c) * (phase == FF_PHASE_FORWARD ? 1 : 2),
                      .timing = FF_TIMING_IN_OPERATOR,
                      .behind = behind,
                      .module = module};

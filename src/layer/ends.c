@@ -127,6 +127,24 @@ static void gather_logits(layer_view *view, int64_t logits) {
         list_exchange(view, FF_PHASE_FORWARD, view->shape->tp, &e);
 }
 
+/* Reads and writes of a logit by the loss, in units of two bytes. Fused: the logits read three times
+ * and written as their gradient. Step by step, in fp32: cast (6 bytes), maximum (4), difference (8),
+ * exponential (8), sum (4), quotient (8), backward scaled (8) and cast back (6) (Megatron-LM,
+ * cross_entropy.py). As a framework's own loss: cast (6), log-softmax (10), backward the gradient of
+ * the picked ones (4), of the log-softmax (12), cast (6). */
+static double loss_moves(const layer_view *view, ff_phase phase) {
+    bool forward = phase == FF_PHASE_FORWARD;
+    if (view->shape->kernels.stepwise_loss)
+        return forward ? 19 : 7;
+    if (!view->shape->kernels.fused_loss)
+        return forward ? 8 : 11;
+    return forward ? 5 : 4;
+}
+
+static void pass_over_logits(layer_view *view, const char *name, ff_phase phase, int64_t logits) {
+    list_memory(view, name, phase, loss_moves(view, phase) * (double)logits, 0);
+}
+
 static void head_forward(layer_view *view, const product *head) {
     const ff_model *model = view->model;
     int64_t logits = logit_elements(view, head);
@@ -142,7 +160,7 @@ static void head_forward(layer_view *view, const product *head) {
     list_tp_enter(view, "head.all-gather", FF_PHASE_FORWARD, model->embedding_width, 0);
     list_gemm(view, head, FF_PHASE_FORWARD);
     gather_logits(view, logits);
-    list_memory(view, "loss", FF_PHASE_FORWARD, 5 * (double)logits, 0);
+    pass_over_logits(view, "loss", FF_PHASE_FORWARD, logits);
     if (!view->shape->kernels.gathers_logits)
         loss_exchanges(view);
     list_save(view, &(saving){"loss softmax", logits, 4, 0, FF_PHASE_BACKWARD, "tp cp"});
@@ -151,8 +169,7 @@ static void head_forward(layer_view *view, const product *head) {
 static void head_backward(layer_view *view, const product *head) {
     const ff_model *model = view->model;
     product project = head_projection(view);
-    list_memory(view, "loss backward", FF_PHASE_BACKWARD, 4 * (double)logit_elements(view, head),
-                0);
+    pass_over_logits(view, "loss backward", FF_PHASE_BACKWARD, logit_elements(view, head));
     int input_gradient = list_gemm(view, head, FF_PHASE_BACKWARD);
     list_tp_regather(view, "head.input all-gather", model->embedding_width, input_gradient);
     int weight_gradient = list_gemm(view, head, FF_PHASE_WEIGHT);

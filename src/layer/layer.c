@@ -4,6 +4,8 @@
  * collectives included, just before backward; `selective` drops the tensors of the named modules
  * and runs again the operators that make them; `alternate` is per-operator checkpointing, which
  * keeps the result of every second product (torchtitan: query, value, gate; not key, out, up).
+ * Stacks that stop early (torch's non-reentrant checkpoints) leave out what follows the last tensor
+ * that backward needs: the product that ends a dense MLP.
  * Operators keep their order within forward, within recompute, and within backward (B and W share
  * one order).
  * Assumption: attention and MLP that read one norm (parallel residual) gather and reduce apart. */
@@ -60,9 +62,8 @@ static void backward(layer_view *view, const ff_layer_kind *kind) {
 
 /* Copies the forward operators that a mask selects into the recompute phase; what ran beside an
  * operator then runs beside its copy. */
-static void rerun(ff_layer_list *list, unsigned modules, bool all) {
+static void rerun(ff_layer_list *list, unsigned modules, bool all, int originals) {
     int copy_of[FF_LAYER_MAX_OPERATORS];
-    int originals = list->operators;
     for (int i = 0; i < originals; i++) {
         ff_operator op = list->op[i];
         copy_of[i] = -1;
@@ -76,14 +77,15 @@ static void rerun(ff_layer_list *list, unsigned modules, bool all) {
     }
 }
 
-void list_apply_recompute(ff_layer_list *list, const ff_layer_shape *shape,
-                          int64_t input_elements) {
+/* Drops tensors and appends the operators that rebuild them. */
+static void apply_recompute(ff_layer_list *list, const ff_layer_shape *shape,
+                            int64_t input_elements, int needed) {
     if (shape->recompute == FF_RECOMPUTE_NONE)
         return;
     bool full = shape->recompute == FF_RECOMPUTE_FULL;
     for (int i = 0; i < list->tensors; i++)
         list->tensor[i].kept = !full && !(list->tensor[i].module & shape->modules);
-    rerun(list, shape->modules, full);
+    rerun(list, shape->modules, full, full ? needed : list->operators);
     if (!full)
         return;
     assert(list->tensors < FF_LAYER_MAX_TENSORS);
@@ -95,13 +97,27 @@ void list_apply_recompute(ff_layer_list *list, const ff_layer_shape *shape,
                                                       .divided_by = shape->sp ? "tp cp" : "cp"};
 }
 
+/* How many operators make what backward needs: not a last product, whose result nothing keeps, nor
+ * what follows it. */
+static int needed_operators(const layer_view *view, const ff_layer_kind *kind) {
+    bool kept = kind->moe.experts > 0 || kind->norms >= 4 || view->model->dropout;
+    int last = view->list->operators;
+    if (kept || !view->shape->kernels.stops_early)
+        return last;
+    while (last > 0 && (view->list->op[last - 1].kind != FF_OPERATOR_GEMM ||
+                        view->list->op[last - 1].phase != FF_PHASE_FORWARD))
+        last--;
+    return last - 1;
+}
+
 void ff_layer_build(const ff_model *model, int kind, const ff_layer_shape *shape,
                     ff_layer_list *list) {
     list_clear(list);
     layer_view view = layer_view_of(model, shape, list);
     forward(&view, &model->kind[kind]);
     backward(&view, &model->kind[kind]);
-    list_apply_recompute(list, shape, ff_mul(view.shard_tokens, model->hidden));
+    apply_recompute(list, shape, ff_mul(view.shard_tokens, model->hidden),
+                    needed_operators(&view, &model->kind[kind]));
 }
 
 int64_t ff_saved_tensor_bytes(const ff_saved_tensor *tensor) {

@@ -31,8 +31,30 @@ static int append(ff_layer_list *list, ff_operator op) {
     return list->operators++;
 }
 
+/* A weight that is kept wider than the product reads it, and its gradient. */
+static void cast_weight(layer_view *view, const product *p, ff_phase phase) {
+    bool forward = phase == FF_PHASE_FORWARD;
+    int bytes = forward                    ? view->shape->weight_cast_bytes
+                : phase == FF_PHASE_WEIGHT ? view->shape->gradient_cast_bytes
+                                           : 0;
+    double elements = (double)ff_mul3(p->n, p->k, p->batch);
+    if (bytes > 0)
+        list_memory(view, forward ? "weight cast" : "gradient casts", phase,
+                    elements * bytes / view->element_bytes, p->module);
+}
+
+static void cast_input(layer_view *view, const product *p, ff_phase phase) {
+    int64_t width = phase == FF_PHASE_BACKWARD ? p->n : p->k;
+    double elements = (double)ff_mul3(p->m, width, p->batch);
+    if (view->shape->input_cast_bytes > 0)
+        list_memory(view, "input casts", phase,
+                    elements * view->shape->input_cast_bytes / view->element_bytes, p->module);
+}
+
 int list_gemm(layer_view *view, const product *p, ff_phase phase) {
     double m = (double)p->m, n = (double)p->n, k = (double)p->k, batch = (double)p->batch;
+    cast_weight(view, p, phase);
+    cast_input(view, p, phase);
     ff_operator op = {
         .name = p->forward,
         .kind = FF_OPERATOR_GEMM,

@@ -85,7 +85,4 @@ void norm_forward(layer_view *view, const char *name, bool saves_output, int64_t
                   unsigned input_module);
 void norm_backward(layer_view *view, const char *name, int64_t tokens);
 
-/* Applies the recompute mode: drops tensors and appends the operators that rebuild them. */
-void list_apply_recompute(ff_layer_list *list, const ff_layer_shape *shape, int64_t input_elements);
-
 #endif

@@ -31,7 +31,10 @@ typedef struct ff_recipe_bytes {
     int in_step;                /* of `optimizer`, gradient copies that live in the step alone */
     int gather_buffer;          /* ZeRO-1 and 2: bytes of the shard's flat buffer from which updated
                                  * weights are gathered; 0 = in place */
-    ff_dtype compute;           /* of the GEMMs */
+    /* Traffic of casts: of a weight for its product, forward; of its gradient after; of a product's
+     * input, beside a plain cast. 0: none. */
+    int weight_cast, gradient_casts, input_cast;
+    ff_dtype compute; /* of the GEMMs */
     const char *about;
 } ff_recipe_bytes;
 

@@ -1,6 +1,6 @@
 /* Values with a grammar of their own.
  *
- *     cp_kind    ring | ring-plain | allgather | ulysses | hybrid:U
+ *     cp_kind    ring | ring-plain | ring-balanced | allgather | ulysses | hybrid:U
  *     recompute  none | full | full:N | full:8/6/2*6 | selective | selective:core+mlp+...
  *     order      tp-cp-dp-pp[/etp-ep-edp-pp]     from innermost out
  *     layers     20/22*6/16                      a number a chunk, in model order

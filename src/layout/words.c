@@ -18,8 +18,13 @@ const ff_word ff_accumulation_words[] = {
     {"chain", FF_ACCUMULATE_CHAIN}, {"tree", FF_ACCUMULATE_TREE}, {NULL, 0}};
 
 const ff_word ff_cp_kind_words[] = {
-    {"ring", FF_CP_RING},       {"ring-plain", FF_CP_RING_PLAIN}, {"allgather", FF_CP_ALLGATHER},
-    {"ulysses", FF_CP_ULYSSES}, {"hybrid", FF_CP_HYBRID},         {NULL, 0},
+    {"ring", FF_CP_RING},
+    {"ring-plain", FF_CP_RING_PLAIN},
+    {"ring-balanced", FF_CP_RING_BALANCED},
+    {"allgather", FF_CP_ALLGATHER},
+    {"ulysses", FF_CP_ULYSSES},
+    {"hybrid", FF_CP_HYBRID},
+    {NULL, 0},
 };
 
 const ff_word ff_module_words[] = {
@@ -34,10 +39,12 @@ const ff_word ff_recipe_words[] = {
     {"bf16-classic", FF_RECIPE_BF16_CLASSIC},
     {"bf16-deepspeed", FF_RECIPE_BF16_DEEPSPEED},
     {"bf16-fsdp2", FF_RECIPE_BF16_FSDP2},
+    {"bf16-autocast", FF_RECIPE_BF16_AUTOCAST},
     {"fp16-megatron", FF_RECIPE_FP16_MEGATRON},
     {"fp8-te", FF_RECIPE_FP8_TE},
     {"mxfp8", FF_RECIPE_MXFP8},
     {"fp8-params", FF_RECIPE_FP8_PARAMS},
+    {"fp8-rowwise", FF_RECIPE_FP8_ROWWISE},
     {"fp8-fsdp2", FF_RECIPE_FP8_FSDP2},
     {"nvfp4", FF_RECIPE_NVFP4},
     {"bf16-nanotron", FF_RECIPE_BF16_NANOTRON},

@@ -117,6 +117,9 @@ ff_layer_shape ff_program_layer_shape(const ff_layout *layout, const ff_program_
         .modules = selective ? layout->recompute_modules : 0,
         .activation_bytes = recipe->activation,
         .gemm_input_bytes = recipe->gemm_input,
+        .weight_cast_bytes = recipe->weight_cast,
+        .gradient_cast_bytes = recipe->gradient_casts,
+        .input_cast_bytes = recipe->input_cast,
         .imbalance = options->imbalance,
         .kernels = options->kernels,
     };

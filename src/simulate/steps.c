@@ -21,6 +21,7 @@ typedef struct list_cost {
     bool is_layer;
     ff_step *step;                             /* [operators] */
     int64_t host_forward_ps, host_backward_ps; /* what the host takes longer than the device */
+    int64_t whole_ps;
 } list_cost;
 
 typedef struct builder {
@@ -41,7 +42,8 @@ typedef struct builder {
     const ff_action *action;
     const list_cost *block; /* whose operators come */
     int block_layer;
-    int64_t unit; /* last unit waited for */
+    int64_t unit;     /* last unit waited for */
+    int64_t ahead_ps; /* what the host has issued beyond what the device has done */
 } builder;
 
 int64_t ff_picoseconds(double seconds) {
@@ -87,7 +89,7 @@ static void count_call(ff_steps *to, const ff_operator *op) {
 
 /* A collective that is no layer's: all of it. */
 static ff_step whole_collective(const builder *b, const ff_operator *op, ff_step_kind kind) {
-    ff_reach reach = ff_reach_of_operator(b->in->reaches, op);
+    ff_reach reach = ff_reach_of_sync(b->in->cost, b->in->layout, b->in->reaches, op);
     double bytes = (double)op->elements * op->element_bytes;
     double all_s = (double)op->calls * ff_collective_s(b->in->cost, &reach, op->collective, bytes);
     ff_step step = {.kind = kind,
@@ -130,6 +132,7 @@ static void add_list(builder *b, const ff_layer_list *list, bool is_layer) {
     ff_block_time with, without;
     ff_block_time_of(b->in->cost, dtype, b->in->reaches, list, is_layer, &with);
     ff_block_time_of(b->in->cost, dtype, b->in->reaches, list, false, &without);
+    l->whole_ps = ff_picoseconds(ff_block_whole_s(&with));
     l->host_forward_ps = ff_picoseconds(with.forward_s - without.forward_s);
     l->host_backward_ps = ff_picoseconds(with.backward_s - without.backward_s);
 }
@@ -156,12 +159,23 @@ static const list_cost *list_of(const builder *b, const ff_operator *op) {
 
 /* ---- blocks of an action ---- */
 
+/* What is left of a wait for a host that got ahead while the device worked on the head (step.c). */
+static int64_t run_ahead(builder *b, int64_t wait_ps) {
+    if (b->block->list == ff_program_head(b->program))
+        b->ahead_ps += b->block->whole_ps;
+    int64_t saved_ps = b->ahead_ps < wait_ps ? b->ahead_ps : wait_ps;
+    b->ahead_ps -= saved_ps;
+    return wait_ps - saved_ps;
+}
+
 static void close_block(builder *b) {
     if (b->block == NULL)
         return;
     bool forward = b->action->kind == FF_ACTION_FORWARD;
     bool weight = b->action->kind == FF_ACTION_BACKWARD_WEIGHT;
     int64_t wait_ps = forward ? b->block->host_forward_ps : b->block->host_backward_ps;
+    if (!forward)
+        wait_ps = run_ahead(b, wait_ps);
     if (wait_ps > 0 && !weight)
         append(b, &b->raw,
                &(ff_step){.kind = FF_STEP_COMPUTE,
@@ -333,6 +347,7 @@ static int64_t units_in(const ff_chunk_content *content) {
 static void open_action(builder *b, const ff_action *action) {
     close_action(b);
     b->action = action;
+    b->ahead_ps = 0;
     if (action->kind > FF_ACTION_BACKWARD_WEIGHT)
         return;
     int place = ff_template_place(&b->shape, action);

@@ -80,7 +80,7 @@ static bool load_profile(const char *name, ff_arena *arena, ff_profile *profile)
     return root != NULL && ff_profile_from_fields(root, name, NULL, profile) == FF_OK;
 }
 
-/* The profile called like the stack, else the default of the device's generation. */
+/* The profile that a rule names or that is called like the stack, else the default of the device's generation. */
 static const ff_profile *profile_of(ff_validate_library *l, const char *stack,
                                     const ff_cluster *cluster) {
     enum { MOST = sizeof l->profile / sizeof *l->profile };
@@ -287,7 +287,9 @@ ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) 
         return FF_SKIP_DEVICE;
     if (ff_row_says(row, FF_ROW_power_W))
         c->job.cluster.device.power_W = ff_row_real(row, FF_ROW_power_W);
-    const ff_profile *profile = profile_of(library, row->value[FF_ROW_stack], &c->job.cluster);
+    bool named = ff_row_says(row, FF_ROW_profile);
+    const char *stack = row->value[named ? FF_ROW_profile : FF_ROW_stack];
+    const ff_profile *profile = profile_of(library, stack, &c->job.cluster);
     if (profile == NULL)
         return FF_SKIP_DEVICE;
     c->profile = *profile;

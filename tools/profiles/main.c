@@ -36,12 +36,12 @@ static void held_out_source(stack_rows *stack, int source, totals *sum) {
 
 static void held_out_stack(stack_rows *stack, totals *sum) {
     const ff_profile *own = stack_profile(stack->name);
-    ff_profile neutral = *own, middle = *stack_profile("other");
+    ff_profile neutral = *own, middle = *stack_profile("generic");
     take_constants(&neutral, &middle);
     score in = score_stack(stack, own), out = score_stack(stack, &neutral);
-    if (in.rows < LEAST_ROWS || strcmp(stack->name, "other") == 0)
+    if (in.rows < LEAST_ROWS || strcmp(own->name, "generic") == 0)
         return;
-    printf("%-18s %-44s %5d", stack->name, "all, with the constants of \"other\"", in.rows);
+    printf("%-18s %-44s %5d", stack->name, "all, with the constants of \"generic\"", in.rows);
     print_error(in.median, in.mean);
     print_error(out.median, out.mean);
     printf("\n");

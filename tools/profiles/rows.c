@@ -72,7 +72,8 @@ static void add_row(published *all, ff_row *row) {
     if (!ff_row_is(row, FF_ROW_quality, "good") || !ff_row_is(row, FF_ROW_outcome, "ran"))
         return;
     ff_row_assume(all->library.rules, row);
-    if (ff_row_is(row, FF_ROW_score_time, "no") || stack_profile(row->value[FF_ROW_stack]) == NULL)
+    if (ff_row_is(row, FF_ROW_score_time, "no") || ff_row_says(row, FF_ROW_profile) ||
+        stack_profile(row->value[FF_ROW_stack]) == NULL)
         return;
     ff_case *c = malloc(sizeof *c);
     if (c == NULL)
