@@ -40,7 +40,7 @@ static void test_devices(void **state) {
         assert_int_equal(cluster.devices, 2 * d.node_devices);
         assert_true(cluster.tier[FF_TIER_NETWORK].assumed);
     }
-    assert_int_equal(count, 30);
+    assert_int_equal(count, 32);
 }
 
 static void test_networks_and_systems(void **state) {
@@ -69,7 +69,8 @@ static void test_promised(void **state) {
         "h100-80gb-pcie",  "h800-80gb-sxm",  "h20-96gb-sxm",   "h100-96gb-sxm-hbm2e",
         "h200-141gb-sxm",  "b200-180gb-sxm", "b300-288gb-sxm", "gb200-186gb",
         "gb300-288gb",     "l40s-48gb",      "a10g-24gb",      "l4-24gb",
-        "mi250x-gcd-64gb", "mi300x-192gb"};
+        "mi250x-gcd-64gb", "mi300x-192gb",   "rtx-4090-24gb",  "rtx-a6000-48gb",
+        "a40-48gb"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         char text[128];
         snprintf(text, sizeof text, "16x8x%s", ids[i]);

@@ -136,7 +136,7 @@ static void test_clusters(void **state) {
         assert_string_equal(cluster.name, entry->name);
         ff_diagnostics_free(findings);
     }
-    assert_int_equal(devices, 30);
+    assert_int_equal(devices, 32);
     assert_int_equal(systems, 34);
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "fivefold/validate.h"
 #include "input/reader.h"
+#include "presets/presets.h"
 #include "validate/score.h"
 #include <math.h>
 #include <stdlib.h>
@@ -96,6 +97,55 @@ static void test_rules(void **state) {
     assert_null(row.why[FF_ROW_zero]);
     assert_string_equal(row.value[FF_ROW_mbs], "8");
     ff_arena_free(arena);
+}
+
+/* What the words of published tables mean: every device of the library is found under the names that
+ * people print, the longer before the shorter. */
+static void test_words(void **state) {
+    (void)state;
+    static const struct {
+        const char *column, *printed;
+        ff_row_column means;
+        const char *meaning;
+    } words[] = {
+        {"gpu", "NVIDIA H100 SXM5 80GB", FF_ROW_device, "h100-80gb-sxm"},
+        {"gpu", "H100 PCIe", FF_ROW_device, "h100-80gb-pcie"},
+        {"gpu", "H200", FF_ROW_device, "h200-141gb-sxm"},
+        {"gpu", "H20-96GB", FF_ROW_device, "h20-96gb-sxm"},
+        {"gpu", "GH200-96GB", FF_ROW_device, "gh200-96gb"},
+        {"gpu", "GB200", FF_ROW_device, "gb200-186gb"},
+        {"gpu", "B200 (power limited)", FF_ROW_device, "b200-180gb-sxm"},
+        {"gpu", "A100-40GB", FF_ROW_device, "a100-40gb-sxm"},
+        {"gpu", "A100-PCIE-40GB", FF_ROW_device, "a100-40gb-pcie"},
+        {"gpu", "A100 80GB PCIe", FF_ROW_device, "a100-80gb-pcie"},
+        {"gpu", "MI355X", FF_ROW_device, "mi355x-288gb"},
+        {"gpu", "MI250X", FF_ROW_device, "mi250x-gcd-64gb"},
+        {"gpu", "L40S", FF_ROW_device, "l40s-48gb"},
+        {"gpu", "NVIDIA L4", FF_ROW_device, "l4-24gb"},
+        {"gpu", "A10G", FF_ROW_device, "a10g-24gb"},
+        {"gpu", "RTX 4090", FF_ROW_device, "rtx-4090-24gb"},
+        {"gpu", "RTX A6000", FF_ROW_device, "rtx-a6000-48gb"},
+        {"gpu", "A40-48GB", FF_ROW_device, "a40-48gb"},
+        {"gpu", "V100-SXM2-16GB", FF_ROW_precision, "fp16"},
+        {"zero", "ZeRO-3", FF_ROW_sharding, "3"},
+        {"zero", "fsdp", FF_ROW_sharding, "3"},
+        {"zero", "zero1", FF_ROW_sharding, "1"},
+        {"zero", "DDP", FF_ROW_sharding, "0"},
+        {"schedule", "AFAB", FF_ROW_pipeline, "gpipe"},
+        {"schedule", "interleaved-1f1b", FF_ROW_pipeline, "interleaved"},
+        {"cp_kind", "all-gather", FF_ROW_context, "allgather"},
+        {"cp_kind", "ring (load-balanced P2P)", FF_ROW_context, "ring-balanced"},
+        {"recompute", "selective (core_attn)", FF_ROW_remat, "selective"},
+        {"precision", "tf32", FF_ROW_recipe, "fp32"},
+    };
+    const ff_field *rules = ff_field_find(ff_preset_tree("validation"), "rules");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        ff_row row = row_of((setting[]){{words[i].column, words[i].printed}, {NULL, NULL}});
+        ff_row_assume(rules, &row);
+        if (strcmp(row.value[words[i].means], words[i].meaning) != 0)
+            fail_msg("%s %s is read as %s", words[i].column, words[i].printed,
+                     row.value[words[i].means]);
+    }
 }
 
 /* ---- conventions: 2 layers, hidden 8, 2 heads, ffn 32 plain, vocabulary 16, 4 tokens ---- */
@@ -410,11 +460,17 @@ static void test_headings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_conventions),
-        cmocka_unit_test(test_weights),    cmocka_unit_test(test_regret),
-        cmocka_unit_test(test_a_run),      cmocka_unit_test(test_lightest_recomputation),
-        cmocka_unit_test(test_notes),      cmocka_unit_test(test_prediction_blocks_take_a_place),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_conventions),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_regret),
+        cmocka_unit_test(test_a_run),
+        cmocka_unit_test(test_lightest_recomputation),
+        cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_prediction_blocks_take_a_place),
         cmocka_unit_test(test_headings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,9 +252,14 @@ static ff_skip add_layout(ff_arena *arena, const ff_row *row, const char *recomp
     return skip;
 }
 
+/* What ran, where a rule knows better than the source. */
+static ff_row_column recompute_column(const ff_row *row) {
+    bool reworded = ff_row_says(row, FF_ROW_remat) || row->choices[FF_ROW_remat] != NULL;
+    return reworded ? FF_ROW_remat : FF_ROW_recompute;
+}
+
 static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
-    bool reworded = ff_row_says(row, FF_ROW_remat);
-    candidates recompute = candidates_of(row, reworded ? FF_ROW_remat : FF_ROW_recompute);
+    candidates recompute = candidates_of(row, recompute_column(row));
     candidates vpp = vpp_candidates(arena, row), mbs = candidates_of(row, FF_ROW_mbs);
     ff_skip last = FF_SKIP_ILLEGAL;
     for (int r = 0; r < recompute.count; r++)
@@ -271,7 +276,7 @@ static ff_skip build_layouts(ff_arena *arena, const ff_row *row, ff_case *c) {
 ff_skip ff_case_of(ff_validate_library *library, const ff_row *row, ff_case *c) {
     static const ff_row_column needed[] = {FF_ROW_tp, FF_ROW_pp, FF_ROW_seq_len, FF_ROW_gpus};
     c->layouts = 0;
-    c->lightest = row->first_fitting[FF_ROW_recompute];
+    c->lightest = row->first_fitting[recompute_column(row)];
     c->broken = NULL;
     if (ff_row_says(row, FF_ROW_skip))
         return FF_SKIP_BY_RULE;
