@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "fivefold/layout.h"
+#include "layout/keys.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -614,6 +615,22 @@ static void test_garbage(void **state) {
     }
 }
 
+/* Help names every word that a key without aliases takes. */
+static void test_help_names_words(void **state) {
+    (void)state;
+    const struct {
+        const char *key;
+        const ff_word *words;
+    } keys[] = {{"recipe", ff_recipe_words},
+                {"cp_kind", ff_cp_kind_words},
+                {"grid", ff_grid_words},
+                {"zero3_weights", ff_zero3_words}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        for (const ff_word *w = keys[i].words; w->name != NULL; w++)
+            if (strstr(ff_layout_key_help_of(keys[i].key)->values, w->name) == NULL)
+                fail_msg("help of %s does not name %s", keys[i].key, w->name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_every_key),
@@ -632,6 +649,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_full_form_is_parsed_alone),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_help_names_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

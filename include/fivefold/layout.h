@@ -48,6 +48,7 @@ typedef enum ff_recipe {
     FF_RECIPE_BF16_CLASSIC,   /* 2 + 2 + 12 */
     FF_RECIPE_BF16_DEEPSPEED, /* 2 + 2 + 12, sharded as DeepSpeed does */
     FF_RECIPE_BF16_FSDP2,     /* fp32 shards, bf16 working set */
+    FF_RECIPE_BF16_FSDP,      /* the same, reduced in bf16 */
     FF_RECIPE_BF16_AUTOCAST,  /* fp32 weights gathered, cast product by product */
     FF_RECIPE_FP16_MEGATRON,  /* 2 + 2 + 16: fp32 gradients at the step only */
     FF_RECIPE_FP8_TE,

@@ -198,9 +198,10 @@ const ff_layout_key ff_layout_keys[] = {
      .offset = offsetof(ff_layout, recompute),
      OTHER(recompute, never_left_out, "none", is_first_word)},
     {.help.name = "recipe",
-     .help.values = "bf16-megatron, bf16-classic, bf16-deepspeed, bf16-fsdp2, bf16-autocast, "
-                    "fp16-megatron, "
-                    "fp8-te, mxfp8, fp8-params, fp8-fsdp2, fp8-rowwise, bf16-nanotron, fp32",
+     .help.values =
+         "bf16-megatron, bf16-classic, bf16-deepspeed, bf16-fsdp2, bf16-fsdp, bf16-autocast, "
+         "fp16-megatron, fp8-te, mxfp8, fp8-params, fp8-fsdp2, fp8-rowwise, nvfp4, bf16-nanotron, "
+         "fp32",
      WORD(recipe, ff_recipe_words, "bf16-megatron", is_first_word)},
     {.help.name = "schedule",
      .help.values = "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, dualpipe, dualpipe-v",

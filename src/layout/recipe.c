@@ -4,6 +4,7 @@
  *   classic    gradients in bf16 too (mixed-precision Adam of the ZeRO paper)       2 + 2 + 12
  *   deepspeed  the same bytes; ZeRO shards 12, then 2, then 2                      2 + 2 + 12
  *   fsdp2      fp32 shards, bf16 copy of what is gathered, fp32 reduction          4 + 4 + 8
+ *   fsdp       as fsdp2, reduced in bf16: what FSDP's examples set (MixedPrecision of bf16 alone)
  *   autocast   fp32 shards gathered as they are; every product casts its weight (4 + 2 bytes an
  *              element), and its gradient is cast up (2 + 4), joined (4 + 4), divided (4) and cast
  *              for a bf16 reduction (4 + 2): Composer's "DEFAULT" until 2023, FSDP without param_dtype
@@ -37,6 +38,8 @@ static const ff_recipe_bytes recipes[FF_RECIPE_COUNT] = {
                                   "bf16 weights and gradients, fp32 master and moments"},
     [FF_RECIPE_BF16_FSDP2] = {4, 4, 8, 2, 4, 2, 4, 2, 2, 28, 0, 0, 0, 0, 0, FF_DTYPE_BF16,
                               "fp32 shards, bf16 copy of gathered layers, fp32 reduction"},
+    [FF_RECIPE_BF16_FSDP] = {4, 4, 8, 2, 2, 2, 2, 2, 2, 28, 0, 0, 0, 0, 0, FF_DTYPE_BF16,
+                             "fp32 shards, bf16 copy of gathered layers, bf16 reduction"},
     [FF_RECIPE_BF16_AUTOCAST] = {4, 4, 8, 6, 4, 4, 2, 2, 2, 28, 0, 0, 6, 24, 0, FF_DTYPE_BF16,
                                  "fp32 weights gathered, cast as they are used, bf16 reduction"},
     [FF_RECIPE_FP16_MEGATRON] = {2, 2, 16, 2, 2, 2, 2, 2, 2, 32, 4, 0, 0, 0, 0, FF_DTYPE_FP16,

@@ -39,6 +39,7 @@ const ff_word ff_recipe_words[] = {
     {"bf16-classic", FF_RECIPE_BF16_CLASSIC},
     {"bf16-deepspeed", FF_RECIPE_BF16_DEEPSPEED},
     {"bf16-fsdp2", FF_RECIPE_BF16_FSDP2},
+    {"bf16-fsdp", FF_RECIPE_BF16_FSDP},
     {"bf16-autocast", FF_RECIPE_BF16_AUTOCAST},
     {"fp16-megatron", FF_RECIPE_FP16_MEGATRON},
     {"fp8-te", FF_RECIPE_FP8_TE},
