@@ -32,8 +32,8 @@ static bench *bench_create(void) {
     return b;
 }
 
-static const ff_reach inside = {8, 8, 1, 1, false}, two_domains = {16, 8, 2, 1, false},
-                      spread = {4, 1, 4, 1, false}, two_pods = {16, 1, 16, 2, false};
+static const ff_reach inside = {8, 8, 1, 1, 0}, two_domains = {16, 8, 2, 1, 0},
+                      spread = {4, 1, 4, 1, 0}, two_pods = {16, 1, 16, 2, 0};
 
 static void test_gathers_by_hand(void **state) {
     (void)state;
@@ -46,7 +46,7 @@ static void test_gathers_by_hand(void **state) {
                      14e-6 + 5e-6 + 15.0 / 16 * LARGE / 400e9);
         /* With one adapter a domain all 16 ranks move at its 50 GB/s. */
         ff_reach narrow = two_domains;
-        narrow.narrow = true;
+        narrow.narrow = 1;
         assert_close(ff_collective_s(&b->cost, &narrow, c, LARGE),
                      14e-6 + 5e-6 + 15.0 / 16 * LARGE / 50e9);
         assert_close(ff_collective_s(&b->cost, &spread, c, LARGE),
@@ -63,7 +63,7 @@ static void test_gathers_by_hand(void **state) {
 static void test_gathers_are_rings(void **state) {
     (void)state;
     bench *b = bench_create();
-    const ff_reach four = {32, 8, 4, 1, false};
+    const ff_reach four = {32, 8, 4, 1, 0};
     b->cluster.tier[FF_TIER_NETWORK].Bps = 1.5e9;
     double two_s = ff_collective_s(&b->cost, &two_domains, FF_ALL_GATHER, 536870912);
     double ratio = ff_collective_s(&b->cost, &four, FF_ALL_GATHER, 536870912) / two_s;
@@ -141,7 +141,7 @@ static void test_exchanges_by_hand(void **state) {
                  3e-6 + 5e-6 + 8.0 / 16 * LARGE / 50e9);
     assert_close(ff_collective_s(&b->cost, &inside, FF_SEND_RECEIVE, LARGE), 1e-6 + LARGE / 400e9);
     assert_close(ff_collective_s(&b->cost, &spread, FF_SEND_RECEIVE, LARGE), 5e-6 + LARGE / 50e9);
-    const ff_reach alone = {1, 1, 1, 1, false};
+    const ff_reach alone = {1, 1, 1, 1, 0};
     assert_true(ff_collective_s(&b->cost, &alone, FF_ALL_REDUCE, LARGE) == 0);
     assert_true(ff_collective_s(&b->cost, &inside, FF_ALL_REDUCE, 0) == 0);
     free(b);
@@ -152,7 +152,7 @@ static void test_exchanges_by_hand(void **state) {
 static void test_mesh_of_links(void **state) {
     (void)state;
     bench *b = bench_create();
-    const ff_reach pair = {2, 2, 1, 1, false}, pairs = {4, 2, 2, 1, false};
+    const ff_reach pair = {2, 2, 1, 1, 0}, pairs = {4, 2, 2, 1, 0};
     b->cluster.device.link_switch = false;
     assert_close(ff_collective_s(&b->cost, &pair, FF_ALL_GATHER, LARGE),
                  1e-6 + 0.5 * LARGE / (400e9 / 7));
@@ -200,8 +200,8 @@ static void test_laws_of_collectives(void **state) {
         bool crowded = s->cost.physics.collective.crowding > 0;
         for (int64_t n = 2; n <= 128; n *= 2) {
             int64_t in = n < 8 ? n : 8;
-            ff_reach dense = {n, in, n / in, 1, false}, sparse = {n, 1, n, 1, false};
-            ff_reach more = {2 * n, n < 8 ? 2 * n : 8, n < 8 ? 1 : n / 4, 1, false};
+            ff_reach dense = {n, in, n / in, 1, 0}, sparse = {n, 1, n, 1, 0};
+            ff_reach more = {2 * n, n < 8 ? 2 * n : 8, n < 8 ? 1 : n / 4, 1, 0};
             for (double bytes = 1e3; bytes < 1e11; bytes *= 10) {
                 for (int k = 0; k < 5; k++) {
                     check_collective(&s->cost, &dense, kinds[k], bytes);
@@ -393,7 +393,7 @@ static void test_buckets_of_a_stack(void **state) {
     double bytes = (double)ff_program_stage_params(s->model, &layout, 0).dense *
                    ff_recipe_describe(layout.recipe)->gradient_wire;
     double bucket = 25 * 1024.0 * 1024.0, sharded_s = step_of(s, sharded).gradient_s;
-    ff_reach reach = {128, 8, 16, 1, false};
+    ff_reach reach = {128, 8, 16, 1, 0};
     s->profile.ddp_bucket_bytes = bucket;
     assert_close(step_of(s, whole).gradient_s,
                  bytes / bucket * ff_collective_s(&s->cost, &reach, FF_ALL_REDUCE, bucket));
@@ -407,7 +407,7 @@ static void test_gathers_go_unit_by_unit(void **state) {
     setting *s = setting_of("llama-3.1-8b", "16x8xh100-80gb-sxm", "fsdp", 4096);
     ff_layout layout = layout_of(s->model, "dp=128,zero=3,microbatches=3");
     double bytes = 2.0 * (double)ff_program_stage_params(s->model, &layout, 0).dense / 34;
-    ff_reach reach = {128, 8, 16, 1, false};
+    ff_reach reach = {128, 8, 16, 1, 0};
     assert_close(step_of(s, "dp=128,zero=3,microbatches=3").gather_s,
                  2 * 3 * 34 * ff_collective_s(&s->cost, &reach, FF_ALL_GATHER, bytes));
     setting_free(s);
@@ -453,7 +453,8 @@ static void test_host_runs_ahead(void **state) {
     ff_reaches_of(&mesh, &s->cluster, &reaches);
     ff_time_blocks *blocks = malloc(sizeof *blocks);
     ff_time_blocks_build(&s->cost, &layout, &reaches, blocks);
-    assert_true(ff_block_whole_s(&blocks->head) > 0.015);
+    ff_stage_time stage = ff_stage_time_start(&layout);
+    assert_true(ff_ahead_s(&blocks->head, &stage) > 0.015);
     s->profile.host_s_per_layer = 1;
     assert_true(fabs(step_of(s, "dp=8").compute_s - 32) < 1e-3);
     free(blocks);

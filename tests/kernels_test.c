@@ -124,21 +124,21 @@ static void test_measured_collectives(void **state) {
         ff_reach reach;
         double bytes, us, share;
     } points[] = {
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 1024, 10.40, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 1048576, 17.1, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, false}, 67108864, 208, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {2, 2, 1, 1, false}, 268435456, 548, 0.10},
-        {"1x8xh100-80gb-sxm", FF_REDUCE_SCATTER, {8, 8, 1, 1, false}, 536870912, 1399, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 1024, 15.6, 0.15},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {4, 4, 1, 1, false}, 268435456, 1181, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 2111, 0.10},
-        {"1x8xh100-80gb-sxm", FF_ALL_TO_ALL, {8, 8, 1, 1, false}, 268435456, 763, 0.10},
-        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 1024, 21.8, 0.15},
-        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 4226, 0.10},
-        {"1x8xb200-180gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, false}, 536870912, 1335, 0.12},
-        {"1x8xb200-180gb-sxm", FF_ALL_GATHER, {4, 4, 1, 1, false}, 268435456, 367, 0.12},
-        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, false}, 64, 65.5, 0.30},
-        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, false}, 268435456, 1468, 0.30},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, 0}, 1024, 10.40, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, 0}, 1048576, 17.1, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {8, 8, 1, 1, 0}, 67108864, 208, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_GATHER, {2, 2, 1, 1, 0}, 268435456, 548, 0.10},
+        {"1x8xh100-80gb-sxm", FF_REDUCE_SCATTER, {8, 8, 1, 1, 0}, 536870912, 1399, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, 0}, 1024, 15.6, 0.15},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {4, 4, 1, 1, 0}, 268435456, 1181, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, 0}, 536870912, 2111, 0.10},
+        {"1x8xh100-80gb-sxm", FF_ALL_TO_ALL, {8, 8, 1, 1, 0}, 268435456, 763, 0.10},
+        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, 0}, 1024, 21.8, 0.15},
+        {"1x8xa100-80gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, 0}, 536870912, 4226, 0.10},
+        {"1x8xb200-180gb-sxm", FF_ALL_REDUCE, {8, 8, 1, 1, 0}, 536870912, 1335, 0.12},
+        {"1x8xb200-180gb-sxm", FF_ALL_GATHER, {4, 4, 1, 1, 0}, 268435456, 367, 0.12},
+        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, 0}, 64, 65.5, 0.30},
+        {"aws-p5", FF_ALL_REDUCE, {16, 8, 2, 1, 0}, 268435456, 1468, 0.30},
     };
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         bench *b = bench_of(points[i].cluster);

@@ -316,7 +316,7 @@ static ff_layer_shape cp_shape(int64_t cp, ff_cp_kind kind, int64_t ulysses) {
 static void test_cp_collectives(void **state) {
     (void)state;
     ff_model *model = preset("llama-3.1-8b");
-    const int64_t c = 4, local = T / c, kv = 2 * local * K * D;
+    const int64_t c = 4, local = T / c, kv = 2 * local * K * D, q = local * A * D;
     const ff_cp_kind rings[] = {FF_CP_RING, FF_CP_RING_PLAIN};
     for (int i = 0; i < 2; i++) {
         build(model, 0, cp_shape(c, rings[i], 1));
@@ -325,8 +325,8 @@ static void test_cp_collectives(void **state) {
                        2 * (c - 1) * kv);
     }
     build(model, 0, cp_shape(c, FF_CP_RING_BALANCED, 1));
-    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_FORWARD, c / 2, c / 2 * kv);
-    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_BACKWARD, c, c * kv);
+    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_FORWARD, c / 2, c / 2 * q);
+    assert_traffic(FF_SEND_RECEIVE, FF_AXIS_CP, FF_PHASE_BACKWARD, c, c * q);
     build(model, 0, cp_shape(c, FF_CP_ALLGATHER, 1));
     assert_traffic(FF_ALL_GATHER, FF_AXIS_CP, FF_PHASE_FORWARD, 1, c * kv);
     assert_traffic(FF_ALL_GATHER, FF_AXIS_CP, FF_PHASE_BACKWARD, 1, c * kv);

@@ -525,7 +525,8 @@ static void random_layout(uint64_t *seed, ff_text *text) {
             value = PICK(seed, "none", "full", "full:2", "full:2*2", "full:1/0", "selective",
                          "selective:core+mlp", "selective:activation+norm+moe");
         else if (i == 15)
-            value = PICK(seed, "bf16-classic", "fp32", "bf16-fsdp2", "bf16-megatron");
+            value = PICK(seed, "bf16-classic", "fp32", "bf16-fsdp2", "bf16-fsdp", "bf16-autocast",
+                         "fp8-rowwise");
         else if (i == 16)
             value = PICK(seed, "gpipe", "1f1b", "interleaved", "zb-2p", "dualpipe-v");
         else if (i == 17)

@@ -195,6 +195,7 @@ static void test_spans_without_overlap(void **state) {
     for (int i = 0; i < 600; i++) {
         ff_model model = small_model(i % VARIANTS);
         ff_layout layout = random_case(&seed, &model);
+        r->profile.host_s_per_layer = PICK(&seed, 0, 1, 30) * 1e-3; /* idle, in between, late */
         if (layout.zero >= 2) /* streams weights, or reduces in every microbatch */
             layout.zero = 1;
         r->cost.model = &model;

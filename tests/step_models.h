@@ -51,7 +51,8 @@ static inline void random_layout(uint64_t *seed, const ff_model *model, char *te
     static const char *const recomputes[] = {"none",         "full",           "full:1",
                                              "full:2",       "selective:core", "selective:mlp+norm",
                                              "selective:moe"};
-    static const char *const recipes[] = {"bf16-megatron", "bf16-classic", "bf16-fsdp2", "fp32"};
+    static const char *const recipes[] = {"bf16-megatron", "bf16-classic", "bf16-fsdp2",
+                                          "bf16-autocast", "fp8-rowwise",  "fp32"};
     bool experts = ff_model_moe_kind(model) != NULL;
     int64_t tp = PICK(seed, 1, 2, 4), cp = PICK(seed, 1, 2, 4), dp = PICK(seed, 1, 2, 4, 6);
     int64_t pp = PICK(seed, 1, 2, 4), vpp = pp > 1 ? PICK(seed, 1, 1, 2) : 1;
@@ -74,7 +75,7 @@ static inline void random_layout(uint64_t *seed, const ff_model *model, char *te
              (int)tp, (int)cp, (int)dp, (int)pp, (int)vpp, (int)m, (int)ep, (int)etp, sp, cp_kind,
              (int)PICK(seed, 0, 1, 2, 3), PICK(seed, 0, 1) ? "stream" : "resident",
              (int)(dp * cp % group == 0 ? dp * cp / group : dp * cp),
-             recomputes[PICK(seed, 0, 1, 2, 3, 4, 5, 6)], recipes[PICK(seed, 0, 1, 2, 3)],
+             recomputes[PICK(seed, 0, 1, 2, 3, 4, 5, 6)], recipes[PICK(seed, 0, 1, 2, 3, 4, 5)],
              (int)PICK(seed, 1, 2),
              vpp > 1               ? "interleaved"
              : PICK(seed, 0, 1, 1) ? "1f1b"

@@ -115,6 +115,7 @@ static void test_words(void **state) {
         {"gpu", "GH200-96GB", FF_ROW_device, "gh200-96gb"},
         {"gpu", "GB200", FF_ROW_device, "gb200-186gb"},
         {"gpu", "B200 (power limited)", FF_ROW_device, "b200-180gb-sxm"},
+        {"gpu", "A100-SXM-80GB (400W)", FF_ROW_device, "a100-80gb-sxm"},
         {"gpu", "A100-40GB", FF_ROW_device, "a100-40gb-sxm"},
         {"gpu", "A100-PCIE-40GB", FF_ROW_device, "a100-40gb-pcie"},
         {"gpu", "A100 80GB PCIe", FF_ROW_device, "a100-80gb-pcie"},

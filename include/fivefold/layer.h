@@ -63,6 +63,7 @@ typedef struct ff_operator {
     int64_t m, n, k, batch;
     double flop;         /* GEMM and attention */
     double memory_bytes; /* traffic to device memory */
+    bool fused; /* a compiler makes it part of the operator before it: no start of its own */
     /* Collective: elements of the full (gathered, unreduced) tensor; of an all-to-all the elements
      * one rank holds; of a send what is sent. `calls` repeats it (ring steps). */
     ff_collective collective;
@@ -91,7 +92,7 @@ typedef struct ff_working_set {
     int64_t bytes;
 } ff_working_set;
 
-enum { FF_LAYER_MAX_OPERATORS = 160, FF_LAYER_MAX_TENSORS = 64, FF_LAYER_MAX_WORKING = 8 };
+enum { FF_LAYER_MAX_OPERATORS = 256, FF_LAYER_MAX_TENSORS = 96, FF_LAYER_MAX_WORKING = 8 };
 
 typedef struct ff_layer_list {
     int operators, tensors, working_sets;

@@ -155,6 +155,8 @@ static two_ways host_of(const ff_cost *cost, const ff_layer_list *list) {
     two_ways host = {0, 0};
     for (int i = 0; i < list->operators; i++) {
         ff_phase phase = list->op[i].phase;
+        if (list->op[i].fused)
+            continue;
         host.forward_s += phase == FF_PHASE_FORWARD ? forward_s : 0;
         host.backward_s += phase == FF_PHASE_FORWARD     ? 0
                            : phase == FF_PHASE_RECOMPUTE ? forward_s

@@ -20,7 +20,7 @@
 static ff_reach reach_along(const ff_mesh *mesh, const ff_cluster *cluster, ff_axes axes) {
     ff_span domain = ff_mesh_span(mesh, axes, cluster->domain_devices);
     ff_span pod = ff_mesh_span(mesh, axes, cluster->tier[FF_TIER_NETWORK].devices);
-    return (ff_reach){domain.n, domain.inside, domain.units, pod.units, false};
+    return (ff_reach){domain.n, domain.inside, domain.units, pod.units, 0};
 }
 
 void ff_reaches_of(const ff_mesh *mesh, const ff_cluster *cluster, ff_reaches *r) {
@@ -144,7 +144,7 @@ typedef struct group {
 static double crossing_Bps(const ff_cost *cost, const ff_reach *reach, const ff_tier *outer) {
     double all = network_Bps(cost, outer);
     double adapter = cost->cluster->nic_Bps / (double)reach->inside;
-    return reach->narrow && adapter > 0 ? smaller(all, adapter) : all;
+    return reach->narrow == 1 && adapter > 0 ? smaller(all, adapter) : all;
 }
 
 static group group_of(const ff_cost *cost, const ff_reach *reach) {

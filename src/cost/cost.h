@@ -44,7 +44,8 @@ typedef struct ff_reach {
     int64_t ranks;
     int64_t inside, domains; /* ranks in one domain at most; domains touched */
     int64_t pods;            /* parts of the network below the spine */
-    bool narrow;             /* between domains it uses one adapter of a domain */
+    int64_t narrow;          /* 1: between domains it uses one adapter of a domain; no bool, since
+                              * reaches are compared as bytes */
 } ff_reach;
 
 /* The reach of every group of a layout. */
@@ -104,9 +105,6 @@ typedef struct ff_block_time {
 void ff_block_time_of(const ff_cost *cost, ff_dtype dtype, const ff_reaches *reaches,
                       const ff_layer_list *list, bool is_layer, ff_block_time *time);
 
-/* Forward and backward, what blocks them included. */
-double ff_block_whole_s(const ff_block_time *block);
-
 typedef struct ff_time_blocks {
     ff_block_time layer[FF_MODEL_MAX_KINDS][2]; /* [kind][recomputed] */
     ff_block_time embedding, head, mtp;
@@ -119,11 +117,17 @@ typedef struct ff_stage_time {
     double forward_s, backward_s; /* exposed communication included */
     double compute_s;             /* of these, compute */
     double exposed_s[FF_EXPOSED_COUNT];
-    double weight_s; /* the part of backward_s that a split backward lets wait */
-    double share;    /* of a step's microbatches that pass a chunk: 1, or 1/2 both ways */
-    bool splits;     /* the schedule runs weight gradients apart */
+    double weight_s;    /* the part of backward_s that a split backward lets wait */
+    double share;       /* of a step's microbatches that pass a chunk: 1, or 1/2 both ways */
+    bool splits;        /* the schedule runs weight gradients apart */
+    bool returns_later; /* other microbatches lie between its forward and backward */
+    double
+        ahead_left_s; /* what the host could get ahead of the device if more layers waited for it */
 } ff_stage_time;
 /* A stage without chunks yet, under the layout's schedule. */
+/* How far the host gets ahead while the device works on a head: its forward where backward follows at
+ * once, and what runs before the layers' backward. */
+double ff_ahead_s(const ff_block_time *head, const ff_stage_time *stage);
 ff_stage_time ff_stage_time_start(const ff_layout *layout);
 void ff_stage_time_add(const ff_model *model, const ff_time_blocks *blocks,
                        const ff_chunk_content *content, ff_stage_time *stage);

@@ -189,7 +189,7 @@ static double attention_s(const ff_cost *cost, ff_dtype dtype, const ff_operator
 }
 
 double ff_operator_s(const ff_cost *cost, ff_dtype dtype, const ff_operator *op) {
-    double launch_s = cost->profile->kernel_launch_s;
+    double launch_s = op->fused ? 0 : cost->profile->kernel_launch_s;
     switch (op->kind) {
     case FF_OPERATOR_GEMM:
         return remembered_gemm_s(cost, dtype, op) + launch_s;

@@ -24,7 +24,8 @@ static double larger(double a, double b) {
 ff_stage_time ff_stage_time_start(const ff_layout *layout) {
     ff_schedule_shape shape = ff_schedule_shape_of(layout);
     return (ff_stage_time){.share = 1.0 / ff_schedule_copies(&shape),
-                           .splits = ff_schedule_splits(&shape)};
+                           .splits = ff_schedule_splits(&shape),
+                           .returns_later = shape.kind == FF_SCHEDULE_GPIPE};
 }
 
 /* Weight gradients run apart, and no longer beside the communication that they covered. */
@@ -52,27 +53,28 @@ static void add_block(ff_stage_time *stage, const ff_block_time *block, double c
         split_block(stage, block, times);
 }
 
-double ff_block_whole_s(const ff_block_time *block) {
-    double s = block->forward_s + block->backward_s;
+double ff_ahead_s(const ff_block_time *head, const ff_stage_time *stage) {
+    double s = head->backward_s - (stage->splits ? head->weight_s : 0);
+    s += stage->returns_later ? 0 : head->forward_s;
     for (int i = 0; i < FF_EXPOSED_COUNT; i++)
-        s += block->forward_exposed_s[i] + block->backward_exposed_s[i];
+        s += head->backward_exposed_s[i] + (stage->returns_later ? 0 : head->forward_exposed_s[i]);
     return s;
 }
 
 /* While the device works on head and loss the host issues the backward of the layers below: they wait
  * for it that much less. (nanotron's public sweep: 16 layers of 1.3B with tp 2 take what the host
  * takes, 70 ms, with 10 ms of head and loss.) */
-static void run_ahead(const ff_block_time *head, double heads, double waits_s,
-                      ff_stage_time *stage) {
-    double head_s = ff_block_whole_s(head) * heads;
-    double saved_s = (head_s < waits_s ? head_s : waits_s) * stage->share;
-    stage->backward_s -= saved_s;
-    stage->compute_s -= saved_s;
+static void run_ahead(double ahead_s, double waits_s, bool waits, ff_stage_time *stage) {
+    double saved_s = ahead_s < waits_s ? ahead_s : waits_s;
+    stage->backward_s -= saved_s * stage->share;
+    stage->compute_s -= saved_s * stage->share;
+    stage->ahead_left_s += waits ? (ahead_s - saved_s) * stage->share : 0;
 }
 
 void ff_stage_time_add(const ff_model *model, const ff_time_blocks *blocks,
                        const ff_chunk_content *content, ff_stage_time *stage) {
     double waits_s = 0;
+    bool waits = false;
     for (int kind = 0; kind < model->kinds; kind++) {
         int whole = content->recomputed_of_kind[kind], kept = content->of_kind[kind] - whole;
         const ff_block_time *layer = blocks->layer[kind];
@@ -81,17 +83,20 @@ void ff_stage_time_add(const ff_model *model, const ff_time_blocks *blocks,
         if (whole > 0)
             add_block(stage, &layer[1], whole);
         waits_s += kept * layer[0].backward_wait_s + whole * layer[1].backward_wait_s;
+        waits |= layer[0].backward_wait_s > 0 || layer[1].backward_wait_s > 0;
     }
     if (content->embedding)
         add_block(stage, &blocks->embedding, 1);
     if (!content->head)
         return;
-    add_block(stage, &blocks->head, 1 + model->mtp_layers);
-    run_ahead(&blocks->head, 1 + model->mtp_layers, waits_s, stage);
+    double heads = 1 + model->mtp_layers;
+    add_block(stage, &blocks->head, heads);
     if (model->mtp_layers > 0) {
         add_block(stage, &blocks->mtp, model->mtp_layers);
         add_block(stage, &blocks->layer[model->mtp_kind][0], model->mtp_layers);
+        waits_s += model->mtp_layers * blocks->layer[model->mtp_kind][0].backward_wait_s;
     }
+    run_ahead(heads * ff_ahead_s(&blocks->head, stage), waits_s, waits, stage);
 }
 
 /* ---- data parallelism ---- */

@@ -114,6 +114,14 @@ static int64_t ring_steps(const layer_view *view, const core *c) {
     return view->shape->cp_kind == FF_CP_RING_BALANCED ? c->ring / 2 : c->ring - 1;
 }
 
+/* A rank that takes a block of another's fetches its queries and returns the output, each in its own
+ * direction, either of which may be more than keys and values; all wait for it. */
+static int64_t ring_elements(const layer_view *view, const core *c) {
+    int64_t keys = key_value_elements(c);
+    bool helps = view->shape->cp_kind == FF_CP_RING_BALANCED;
+    return helps ? ff_max(keys, ff_max(query_elements(c), output_elements(c))) : keys;
+}
+
 /* Ring steps beside the attention blocks, then Ulysses' exchange of heads for tokens. */
 static void exchange_keys(layer_view *view, const core *c, ff_phase phase, int behind) {
     unsigned module = phase == FF_PHASE_FORWARD ? FF_MODULE_CORE : 0;
@@ -121,7 +129,7 @@ static void exchange_keys(layer_view *view, const core *c, ff_phase phase, int b
                      .collective = FF_SEND_RECEIVE,
                      .group = FF_AXES(FF_AXIS_CP),
                      .outer = c->ulysses > 1,
-                     .elements = key_value_elements(c),
+                     .elements = ring_elements(view, c),
                      .calls = ring_steps(view, c) * (phase == FF_PHASE_FORWARD ? 1 : 2),
                      .timing = FF_TIMING_IN_OPERATOR,
                      .behind = behind,

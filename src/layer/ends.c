@@ -65,9 +65,17 @@ static void lookup_backward(layer_view *view) {
                 3 * (double)ff_mul(view->tokens, model->embedding_width), 0);
 }
 
+/* Narrow formats are for layers' products: nothing is cast for these. */
+static ff_layer_shape shape_of_ends(const ff_layer_shape *shape) {
+    ff_layer_shape wide = *shape;
+    wide.input_cast_bytes = 0;
+    return wide;
+}
+
 void ff_embedding_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     list_clear(list);
-    layer_view view = layer_view_of(model, shape, list);
+    ff_layer_shape wide = shape_of_ends(shape);
+    layer_view view = layer_view_of(model, &wide, list);
     lookup_forward(&view);
     if (model->embedding_norm)
         norm_forward(&view, "embedding.norm", false, view.shard_tokens, 0);
@@ -127,22 +135,24 @@ static void gather_logits(layer_view *view, int64_t logits) {
         list_exchange(view, FF_PHASE_FORWARD, view->shape->tp, &e);
 }
 
-/* Reads and writes of a logit by the loss, in units of two bytes. Fused: the logits read three times
- * and written as their gradient. Step by step, in fp32: cast (6 bytes), maximum (4), difference (8),
- * exponential (8), sum (4), quotient (8), backward scaled (8) and cast back (6) (Megatron-LM,
- * cross_entropy.py). As a framework's own loss: cast (6), log-softmax (10), backward the gradient of
- * the picked ones (4), of the log-softmax (12), cast (6). */
-static double loss_moves(const layer_view *view, ff_phase phase) {
+/* Bytes that the loss moves of a logit. Fused: the logits are read three times and written as their
+ * gradient. Step by step, in fp32: maximum (4), difference (8), exponential (8), sum (4), quotient (8),
+ * backward scaled (8) (Megatron-LM, cross_entropy.py). As a framework's own loss: log-softmax (10),
+ * backward the gradient of the picked ones (4) and of the log-softmax (12). Both cast 16-bit logits up
+ * before (6) and down after (6). */
+static double loss_bytes(const layer_view *view, ff_phase phase) {
     bool forward = phase == FF_PHASE_FORWARD;
+    double cast = view->element_bytes < 4 ? 6 : 0;
     if (view->shape->kernels.stepwise_loss)
-        return forward ? 19 : 7;
+        return cast + (forward ? 32 : 8);
     if (!view->shape->kernels.fused_loss)
-        return forward ? 8 : 11;
-    return forward ? 5 : 4;
+        return cast + (forward ? 10 : 16);
+    return view->element_bytes * (forward ? 5 : 4);
 }
 
 static void pass_over_logits(layer_view *view, const char *name, ff_phase phase, int64_t logits) {
-    list_memory(view, name, phase, loss_moves(view, phase) * (double)logits, 0);
+    double moves = loss_bytes(view, phase) / view->element_bytes;
+    list_memory(view, name, phase, moves * (double)logits, 0);
 }
 
 static void head_forward(layer_view *view, const product *head) {
@@ -192,7 +202,8 @@ static int loss_working_bytes(const ff_layer_shape *shape) {
 
 void ff_head_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     list_clear(list);
-    layer_view view = layer_view_of(model, shape, list);
+    ff_layer_shape wide = shape_of_ends(shape);
+    layer_view view = layer_view_of(model, &wide, list);
     product head = {
         "head", "head dX", "head dW", view.tokens, padded_share(&view), model->embedding_width,
         1,      0};
@@ -227,7 +238,8 @@ static void mtp_backward(layer_view *view, const product *project) {
 
 void ff_mtp_build(const ff_model *model, const ff_layer_shape *shape, ff_layer_list *list) {
     list_clear(list);
-    layer_view view = layer_view_of(model, shape, list);
+    ff_layer_shape wide = shape_of_ends(shape);
+    layer_view view = layer_view_of(model, &wide, list);
     product project = {"mtp.project",
                        "mtp.project dX",
                        "mtp.project dW",

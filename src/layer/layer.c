@@ -5,7 +5,8 @@
  * and runs again the operators that make them; `alternate` is per-operator checkpointing, which
  * keeps the result of every second product (torchtitan: query, value, gate; not key, out, up).
  * Stacks that stop early (torch's non-reentrant checkpoints) leave out what follows the last tensor
- * that backward needs: the product that ends a dense MLP.
+ * that backward needs: the product that ends a dense MLP, and what a compiler makes part of it; the
+ * copy of its weight is still made, for backward reads it.
  * Operators keep their order within forward, within recompute, and within backward (B and W share
  * one order).
  * Assumption: attention and MLP that read one norm (parallel residual) gather and reduce apart. */
@@ -106,6 +107,8 @@ static int needed_operators(const layer_view *view, const ff_layer_kind *kind) {
         return last;
     while (last > 0 && (view->list->op[last - 1].kind != FF_OPERATOR_GEMM ||
                         view->list->op[last - 1].phase != FF_PHASE_FORWARD))
+        last--;
+    while (last > 1 && view->list->op[last - 2].fused)
         last--;
     return last - 1;
 }

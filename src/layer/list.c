@@ -31,24 +31,26 @@ static int append(ff_layer_list *list, ff_operator op) {
     return list->operators++;
 }
 
-/* A weight that is kept wider than the product reads it, and its gradient. */
+/* A weight that is kept wider than the product reads it, and its gradient. That autograd would keep the
+ * copies until backward is not counted: 7B with six sequences ran on 80 GB, which has no room for them. */
 static void cast_weight(layer_view *view, const product *p, ff_phase phase) {
-    bool forward = phase == FF_PHASE_FORWARD;
-    int bytes = forward                    ? view->shape->weight_cast_bytes
-                : phase == FF_PHASE_WEIGHT ? view->shape->gradient_cast_bytes
-                                           : 0;
-    double elements = (double)ff_mul3(p->n, p->k, p->batch);
-    if (bytes > 0)
-        list_memory(view, forward ? "weight cast" : "gradient casts", phase,
-                    elements * bytes / view->element_bytes, p->module);
+    const ff_layer_shape *shape = view->shape;
+    double moves = (double)ff_mul3(p->n, p->k, p->batch) / view->element_bytes;
+    if (phase == FF_PHASE_FORWARD && shape->weight_cast_bytes > 0)
+        list_memory(view, "weight cast", phase, moves * shape->weight_cast_bytes, p->module);
+    if (phase == FF_PHASE_WEIGHT && shape->gradient_cast_bytes > 0)
+        list_memory(view, "gradient casts", phase, moves * shape->gradient_cast_bytes, 0);
 }
 
+/* Compiled code casts within the operators that make the input, but moves the bytes. */
 static void cast_input(layer_view *view, const product *p, ff_phase phase) {
     int64_t width = phase == FF_PHASE_BACKWARD ? p->n : p->k;
-    double elements = (double)ff_mul3(p->m, width, p->batch);
-    if (view->shape->input_cast_bytes > 0)
-        list_memory(view, "input casts", phase,
-                    elements * view->shape->input_cast_bytes / view->element_bytes, p->module);
+    double moves = (double)ff_mul3(p->m, width, p->batch) / view->element_bytes;
+    if (view->shape->input_cast_bytes == 0)
+        return;
+    int cast = list_memory(view, "input casts", phase, moves * view->shape->input_cast_bytes,
+                           phase == FF_PHASE_FORWARD ? p->module : 0);
+    view->list->op[cast].fused = true;
 }
 
 int list_gemm(layer_view *view, const product *p, ff_phase phase) {

@@ -153,13 +153,14 @@ static double stage_s(const ff_chunk_level *level, int64_t stage) {
     return time->forward_s + time->backward_s;
 }
 
-/* What all microbatches gain when every stage takes the mean instead of the slowest one's time. */
+/* What all microbatches gain when every stage takes the mean instead of the slowest one's time, and when
+ * the host gets ahead of as many layers as it can. */
 static double evening_gain_s(const ff_chunk_level *level, const ff_layout *layout) {
     double slowest_s = 0, all_s = 0;
     for (int64_t stage = 0; stage < layout->pp; stage++) {
         double s = stage_s(level, stage);
         slowest_s = s > slowest_s ? s : slowest_s;
-        all_s += s;
+        all_s += s - level->parts[level->map->class_of[stage]].time.ahead_left_s;
     }
     return (double)layout->microbatches * (slowest_s - all_s / (double)layout->pp);
 }

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "fivefold/layer.h"
 #include "fivefold/schedule.h"
+#include "layout/recipe.h"
 
 static bool tp_crosses(const ff_rule_case *c) {
     return c->cluster != NULL && c->layout->tp > c->cluster->domain_devices;
@@ -229,7 +230,8 @@ static double gather_Bps(const ff_rule_case *c) {
 static int64_t covering_tokens(const ff_rule_case *c) {
     const ff_device *device = &c->cluster->device;
     double flops = device->bf16_flops > 0 ? device->bf16_flops : device->fp16_flops;
-    return (int64_t)(flops / gather_Bps(c));
+    double flop_per_byte = 2.0 / ff_recipe_describe(c->layout->recipe)->weight_wire;
+    return (int64_t)(flops / flop_per_byte / gather_Bps(c));
 }
 
 static int64_t microbatch_tokens(const ff_rule_case *c) {

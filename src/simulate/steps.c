@@ -21,7 +21,7 @@ typedef struct list_cost {
     bool is_layer;
     ff_step *step;                             /* [operators] */
     int64_t host_forward_ps, host_backward_ps; /* what the host takes longer than the device */
-    int64_t whole_ps;
+    int64_t backward_wait_ps, ahead_ps; /* waits alone; what a head lets the host get ahead */
 } list_cost;
 
 typedef struct builder {
@@ -132,7 +132,9 @@ static void add_list(builder *b, const ff_layer_list *list, bool is_layer) {
     ff_block_time with, without;
     ff_block_time_of(b->in->cost, dtype, b->in->reaches, list, is_layer, &with);
     ff_block_time_of(b->in->cost, dtype, b->in->reaches, list, false, &without);
-    l->whole_ps = ff_picoseconds(ff_block_whole_s(&with));
+    ff_stage_time stage = ff_stage_time_start(b->in->layout);
+    l->ahead_ps = ff_picoseconds(ff_ahead_s(&with, &stage));
+    l->backward_wait_ps = ff_picoseconds(with.backward_wait_s);
     l->host_forward_ps = ff_picoseconds(with.forward_s - without.forward_s);
     l->host_backward_ps = ff_picoseconds(with.backward_s - without.backward_s);
 }
@@ -159,13 +161,14 @@ static const list_cost *list_of(const builder *b, const ff_operator *op) {
 
 /* ---- blocks of an action ---- */
 
-/* What is left of a wait for a host that got ahead while the device worked on the head (step.c). */
-static int64_t run_ahead(builder *b, int64_t wait_ps) {
+/* What of a wait is saved by a host that got ahead while the device worked on the head (step.c). */
+static int64_t run_ahead(builder *b) {
     if (b->block->list == ff_program_head(b->program))
-        b->ahead_ps += b->block->whole_ps;
+        b->ahead_ps += b->block->ahead_ps;
+    int64_t wait_ps = b->block->backward_wait_ps;
     int64_t saved_ps = b->ahead_ps < wait_ps ? b->ahead_ps : wait_ps;
     b->ahead_ps -= saved_ps;
-    return wait_ps - saved_ps;
+    return saved_ps;
 }
 
 static void close_block(builder *b) {
@@ -174,8 +177,8 @@ static void close_block(builder *b) {
     bool forward = b->action->kind == FF_ACTION_FORWARD;
     bool weight = b->action->kind == FF_ACTION_BACKWARD_WEIGHT;
     int64_t wait_ps = forward ? b->block->host_forward_ps : b->block->host_backward_ps;
-    if (!forward)
-        wait_ps = run_ahead(b, wait_ps);
+    if (!forward && !weight)
+        wait_ps -= run_ahead(b);
     if (wait_ps > 0 && !weight)
         append(b, &b->raw,
                &(ff_step){.kind = FF_STEP_COMPUTE,

@@ -80,7 +80,8 @@ static bool load_profile(const char *name, ff_arena *arena, ff_profile *profile)
     return root != NULL && ff_profile_from_fields(root, name, NULL, profile) == FF_OK;
 }
 
-/* The profile that a rule names or that is called like the stack, else the default of the device's generation. */
+/* The profile that a rule names, or that is called like the stack, else the default of the device's
+ * generation. */
 static const ff_profile *profile_of(ff_validate_library *l, const char *stack,
                                     const ff_cluster *cluster) {
     enum { MOST = sizeof l->profile / sizeof *l->profile };
