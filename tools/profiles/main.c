@@ -95,6 +95,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     int first = fits ? 3 : 2, result = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a line takes minutes */
     published all;
     published_read(&all, argv + first, argc - first);
     if (fits)
