@@ -51,7 +51,7 @@ bench: ## time the search and the parsers
 validate: release ## hold predictions against the published runs in validation/
 	@build/fivefold validate validation/*.csv --by source
 
-held-out: release ## errors of sources and stacks whose rows the constants have not seen (minutes)
+held-out: release ## errors of sources and stacks whose rows the constants have not seen (half an hour)
 	@cmake --build build --target fit_profiles >/dev/null
 	@build/fit_profiles held-out validation/*.csv
 
