@@ -466,6 +466,7 @@ static void test_host_runs_ahead(void **state) {
 static void test_narrow_gathers(void **state) {
     (void)state;
     setting *s = setting_of("llama-3.1-8b", "16x8xh100-80gb-sxm", "deepspeed", 4096);
+    s->profile.kernels.narrow_gathers = true;
     double narrow_s = step_of(s, "dp=128,zero=3").gather_s;
     double other_s = step_of(s, "dp=128,zero=1").gather_s;
     s->profile.kernels.narrow_gathers = false;

@@ -136,6 +136,8 @@ static void test_words(void **state) {
         {"schedule", "interleaved-1f1b", FF_ROW_pipeline, "interleaved"},
         {"cp_kind", "all-gather", FF_ROW_context, "allgather"},
         {"cp_kind", "ring (load-balanced P2P)", FF_ROW_context, "ring-balanced"},
+        {"notes", "configs of EleutherAI/gpt-neox", FF_ROW_profile, "megatron-deepspeed"},
+        {"notes", "configs of EleutherAI/gpt-neox", FF_ROW_flash_attention, "0"},
         {"recompute", "selective (core_attn)", FF_ROW_remat, "selective"},
         {"precision", "tf32", FF_ROW_recipe, "fp32"},
     };

@@ -110,7 +110,8 @@ static void set_kernels(const ff_row *row, ff_kernels *kernels) {
                  {FF_ROW_fused_activation, &kernels->fused_activation},
                  {FF_ROW_eager_rope, &kernels->eager_rope},
                  {FF_ROW_fused_loss, &kernels->fused_loss},
-                 {FF_ROW_keeps_gathered, &kernels->keeps_gathered}};
+                 {FF_ROW_keeps_gathered, &kernels->keeps_gathered},
+                 {FF_ROW_narrow_gathers, &kernels->narrow_gathers}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (ff_row_is(row, flags[i].column, "0") || ff_row_is(row, flags[i].column, "1"))
             *flags[i].flag = ff_row_is(row, flags[i].column, "1");

@@ -30,7 +30,7 @@
 #define FF_ROW_DERIVED(X) \
     X(device) X(profile) X(network) X(domain) X(pipeline) X(recipe) X(sharding) X(context) X(split) \
     X(remat) X(gated) X(tied) X(dropout) X(power_W) X(flash_2) X(eager_softmax) \
-    X(fused_norm) X(fused_activation) X(eager_rope) X(fused_loss) X(keeps_gathered) \
+    X(fused_norm) X(fused_activation) X(eager_rope) X(fused_loss) X(keeps_gathered) X(narrow_gathers) \
     X(tp_hidden) X(ep_hidden) X(imbalance) X(workspace_MiB) X(shard_copies) X(shared_ffn) \
     X(memory_meaning) X(memory_rank) X(flop_convention) X(score_time) X(skip)
 /* clang-format on */
