@@ -464,9 +464,8 @@ static const ff_command table[] = {
     {"calibrate", FF_COMMAND_CALIBRATE, "FILE...", 1, FF_MOST_ARGUMENTS,
      "fit a profile to your own runs",
      "Reads tables of measured runs, as validate does, and moves the constants of a profile "
-     "(--profile, else generic) to where they predict the runs best. Prints how far each moved, "
-     "the "
-     "error left, and the error that new runs may expect (cross-validated).",
+     "(--profile, else generic) to where they predict the runs best. Prints how far each "
+     "moved, the error left, and the error that new runs may expect (cross-validated).",
      "calibrate validation/papers.csv --profile megatron-core --write mine.yaml", run_calibrate,
      ff_render_document},
     {"verify", FF_COMMAND_VERIFY, "MODEL [LAYOUT]", 1, 2, "run a layout's steps: is the plan true?",

@@ -70,8 +70,7 @@ ff_reach ff_reach_of_operator(const ff_reaches *reaches, const ff_operator *op) 
     int64_t inside = at_least_1(reach.inside / stride);
     inside = inside < op->ranks ? inside : op->ranks;
     int64_t domains = (op->ranks + inside - 1) / inside;
-    return (ff_reach){op->ranks, inside, domains, reach.pods < domains ? reach.pods : domains,
-                      false};
+    return (ff_reach){op->ranks, inside, domains, reach.pods < domains ? reach.pods : domains, 0};
 }
 
 ff_reach ff_reach_of_sync(const ff_cost *cost, const ff_layout *layout, const ff_reaches *reaches,

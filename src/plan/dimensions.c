@@ -129,6 +129,15 @@ static int64_t largest_mbs(const ff_space *space, int64_t dp) {
     return ff_min(LARGEST_MBS, sequences);
 }
 
+static void named_cp_kinds(const ff_space *space, int64_t cp, ff_values *v) {
+    if (cp > 1) {
+        add(space, FF_DIM_CP_KIND, v, (int64_t)FF_CP_RING_PLAIN);
+        add(space, FF_DIM_CP_KIND, v, (int64_t)FF_CP_RING_BALANCED);
+    }
+    for (int64_t ulysses = 2; ulysses < cp; ulysses++)
+        add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, ulysses));
+}
+
 /* The ring is the usual one; gathering K and V trades overlap for fewer steps; Ulysses exchanges
  * heads; a hybrid does so inside the domain and runs a ring between domains. The plain ring is never
  * faster than the zigzag one, and the balanced one is for who names it: few stacks have it. */
@@ -139,13 +148,8 @@ static void cp_kinds(const ff_space *space, int64_t tp, int64_t cp, ff_values *v
     for (size_t i = 0; i < (cp > 1 ? sizeof kinds / sizeof *kinds : 1); i++)
         add(space, FF_DIM_CP_KIND, v, (int64_t)kinds[i]);
     int64_t inside = space->job->cluster.domain_devices / tp;
-    if (ff_space_names(space, FF_DIM_CP_KIND) && cp > 1) {
-        add(space, FF_DIM_CP_KIND, v, (int64_t)FF_CP_RING_PLAIN);
-        add(space, FF_DIM_CP_KIND, v, (int64_t)FF_CP_RING_BALANCED);
-    }
     if (ff_space_names(space, FF_DIM_CP_KIND))
-        for (int64_t ulysses = 2; ulysses < cp; ulysses++)
-            add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, ulysses));
+        named_cp_kinds(space, cp, v);
     else if (inside > 1 && inside < cp && cp % inside == 0)
         add(space, FF_DIM_CP_KIND, v, ff_cp_choice(FF_CP_HYBRID, inside));
 }
